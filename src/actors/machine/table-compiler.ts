@@ -1,4 +1,4 @@
-import { type AnyStateMachine, type AnyStateNode, matchesState, type StateValue } from "xstate";
+import type { AnyStateMachine, AnyStateNode } from "xstate";
 import type { Configuration, Edge, Guard, MachineTable, Row, Work } from "./machine-table.ts";
 
 type Transition = NonNullable<AnyStateNode["always"]>[number];
@@ -48,7 +48,7 @@ class Compiler {
     const machine = this.#machine;
     const configurations = this.#configurations;
     for (const at of configurations.values()) {
-      at.always = { regions: at.leaves.map(({ always = [] }, region) => this.#edgesOf(always, region, at)), whole: [] };
+      at.always = { regions: at.leaves.map(({ always = [] }, region) => this.#edgesOf(always, region)), whole: [] };
     }
     this.#readAll();
     const initial = this.#regions.map((region) => region.initial.target[0]!);
@@ -86,42 +86,29 @@ class Compiler {
   #readAll(): void {
     const { root } = this.#machine;
     for (const node of [root, ...this.#regions.flatMap(({ states }) => Object.values(states))]) {
-      for (const transition of [...node.transitions.values()].flat()) {
-        this.#readGuard(transition, {});
-        this.#readMove(transition);
-      }
+      for (const transition of [...node.transitions.values()].flat()) this.#readEdge(transition);
     }
   }
 
   #makeRow(at: Configuration, type: string): Row {
     return {
-      regions: at.leaves.map((leaf, region) => this.#edgesOf(candidatesOf(leaf, type), region, at)),
-      whole: this.#edgesOf(candidatesOf(this.#machine.root, type), 0, at),
+      regions: at.leaves.map((leaf, region) => this.#edgesOf(candidatesOf(leaf, type), region)),
+      whole: this.#edgesOf(candidatesOf(this.#machine.root, type), 0),
     };
   }
 
-  #edgesOf(transitions: readonly Transition[], region: number, at: Configuration): Edge[] {
-    const edges: Edge[] = [];
-    for (const transition of transitions) {
-      const guard = this.#readGuard(transition, at.value);
-      if (guard === false) continue;
-      edges.push({ region, guard: guard === true ? undefined : guard, ...this.#readMove(transition) });
-      // Edges after an edge that is always open are never tried.
-      if (guard === true) break;
-    }
-    return edges;
+  #edgesOf(transitions: readonly Transition[], region: number): Edge[] {
+    const edges = transitions.map((transition) => ({ region, ...this.#readEdge(transition) }));
+    // Edges after an edge that is always open are never tried.
+    const last = edges.findIndex(({ guard }) => guard === undefined);
+    return last < 0 ? edges : edges.slice(0, last + 1);
   }
 
-  /** A guard's name and test. A `stateIn` guard is decided here: true or false. */
-  #readGuard({ guard, source }: Transition, value: StateValue): Guard | boolean {
-    if (guard === undefined) return true;
+  #readGuard({ guard, source }: Transition): Guard | undefined {
+    if (guard === undefined) return undefined;
     const { name, params, found } = findNamed(guard, this.#machine.implementations.guards, "guard", source);
-    if (!("check" in found)) return { name, params, test: found as Guard["test"] };
-    const { stateValue } = found as { stateValue?: StateValue };
-    if (stateValue === undefined || (typeof stateValue === "string" && stateValue.startsWith("#"))) {
-      throw new UnknownToTable(`the guard ${name}, which combines other guards`, source);
-    }
-    return matchesState(stateValue, value);
+    if ("check" in found) throw new UnknownToTable(`the guard ${name}, which is one of XState's own`, source);
+    return { name, params, test: found as Guard["test"] };
   }
 
   #readWork({ actions, source }: Transition): Work[] {
@@ -132,16 +119,16 @@ class Compiler {
     });
   }
 
-  #readMove(transition: Transition): Pick<Edge, "target" | "work"> {
+  #readEdge(transition: Transition): Omit<Edge, "region"> {
     const { source, reenter } = transition;
     const [target, second] = (transition.target ?? []) as AnyStateNode[];
-    const work = this.#readWork(transition);
+    const [guard, work] = [this.#readGuard(transition), this.#readWork(transition)];
     if (reenter) throw new UnknownToTable("a transition that reenters", source);
     if (second) throw new UnknownToTable("a transition with several targets", source);
     if (target && (!source.parent || target.parent !== source.parent)) {
       throw new UnknownToTable("a transition that leaves its region", source);
     }
-    return { target, work };
+    return { guard, target, work };
   }
 }
 

@@ -5,6 +5,7 @@ import type { PausedBy } from "../../protocol/session.ts";
 import type { Waits } from "../floor/arbitration.ts";
 import type { Contender } from "../floor/contender.ts";
 import { resumeRun, suspendRun } from "./runs.ts";
+import { isAudible } from "./session-context.ts";
 import { beginLease, endLease } from "./session-lease.ts";
 import { agentOf, answerWithSession, type InternalEvent, type SessionStep } from "./session-step.ts";
 import { dropSummaryWork } from "./summaries.ts";
@@ -42,12 +43,12 @@ export function keepLengths(step: SessionStep): void {
   step.context.lengths = Object.values(lengths).some((length) => length !== undefined) ? lengths : undefined;
 }
 
-/** The session becomes the holder. `wasAudible`: it was ducked before, so its run is unchanged. */
+/** The session becomes the holder. The run of one that was ducked is unchanged. */
 export function winFloor(
   step: SessionStep,
   { contender, turnFollows }: Extract<InternalEvent, { type: "activate" | "resume" }>,
-  wasAudible: boolean,
 ): void {
+  const wasAudible = isAudible(step.context);
   becomeAudible(step, contender, undefined);
   if (!step.context.run) {
     if (!turnFollows) beginNext(step);
@@ -58,8 +59,8 @@ export function winFloor(
 export function goBeneath(
   step: SessionStep,
   { contender, level, turnFollows }: Extract<InternalEvent, { type: "duck" }>,
-  wasAudible: boolean,
 ): void {
+  const wasAudible = isAudible(step.context);
   becomeAudible(step, contender, level);
   stopIdling(step);
   if (wasAudible) return;
@@ -95,11 +96,10 @@ export function pauseAgain(step: SessionStep): void {
 export function queueUp(
   step: SessionStep,
   { contender, decision, turn }: Extract<InternalEvent, { type: "queue" }>,
-  isPaused: boolean,
 ): void {
   const { context } = step;
   context.claim = contender;
-  if (isPaused) context.pausedBy = "preemption";
+  if (context.pausedBy !== undefined) context.pausedBy = "preemption";
   else context.queuedAt ??= step.given.now;
   context.waitsSince ??= step.given.time;
   keepLengths(step);
@@ -121,13 +121,13 @@ export function leaveQueue(step: SessionStep): void {
  * A turn has ended, so `after_turn` applies, unless another turn waits. Only a turn that is done archives the session:
  * after any other end it yields, so that the message can be sent again.
  */
-export function applyAfterTurn(step: SessionStep, isDone: boolean, isAudible: boolean): void {
+export function applyAfterTurn(step: SessionStep, isDone: boolean): void {
   const { context, given } = step;
   if (endWithTurn(step)) return;
   const afterTurn = agentOf(step)?.afterTurn ?? "keep";
-  if (context.turns.length > 0 || afterTurn === "keep") return isAudible ? beginNext(step) : undefined;
+  if (context.turns.length > 0 || afterTurn === "keep") return isAudible(context) ? beginNext(step) : undefined;
   if (afterTurn === "archive" && isDone) step.toSelf.push({ type: "archive", reason: "after_turn", given });
-  else if (isAudible || context.pausedBy === "preemption")
+  else if (isAudible(context) || context.pausedBy === "preemption")
     step.toSelf.push({ type: "yield", reason: "after_turn", given });
 }
 

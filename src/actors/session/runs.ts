@@ -8,7 +8,7 @@ import { type MessageStatus, masterRef, type Usage } from "../../protocol/messag
 import { effectId } from "../facts.ts";
 import { cutCalls } from "./calls.ts";
 import { closeExpired, resolveInteractions } from "./interactions.ts";
-import { MAX_LOSSES, NO_USAGE, NUDGE_MS, type Run, type SessionWork } from "./session-context.ts";
+import { isAudible, MAX_LOSSES, NO_USAGE, NUDGE_MS, type Run, type SessionWork } from "./session-context.ts";
 import { dropEffect, editRun, logEvent, type SessionStep } from "./session-step.ts";
 
 const agentOfRun = (step: SessionStep, run: Run): AgentEntry | undefined => step.given.catalog.agents.get(run.agentId);
@@ -120,9 +120,10 @@ function endAttempt(step: SessionStep, run: Run, failure?: RunFailure): void {
 }
 
 /** The stopped attempt has confirmed its end, or its time is over: the next attempt may start. */
-export function releaseStopped(step: SessionStep, mayRun: boolean): void {
-  step.context.stopping = undefined;
-  if (mayRun && step.context.run && !step.context.run.live) {
+export function releaseStopped(step: SessionStep): void {
+  const { context } = step;
+  context.stopping = undefined;
+  if (isAudible(context) && context.run && !context.run.live) {
     const run = editRun(step);
     if (run.effectId === undefined) requestWorker(step, run);
   }

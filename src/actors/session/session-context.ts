@@ -239,6 +239,10 @@ export interface SessionValue {
   activity: Activity;
 }
 
+/** Whether the session is active or ducked. */
+export const isAudible = ({ audibleSince }: Pick<SessionContext, "audibleSince">): boolean =>
+  audibleSince !== undefined;
+
 /** How events write a state: the activity shows while the session is audible. */
 export function writtenState({ lifecycle, activity }: SessionValue): WrittenState {
   return lifecycle === "active" || lifecycle === "ducked" ? `${lifecycle}.${activity}` : lifecycle;

@@ -3,7 +3,7 @@
 import type { Given } from "../facts.ts";
 import { expireInteraction } from "./interactions.ts";
 import { releaseStopped } from "./runs.ts";
-import { type Lengths, type SessionContext, STOP_GRACE_MS } from "./session-context.ts";
+import { isAudible, type Lengths, type SessionContext, STOP_GRACE_MS } from "./session-context.ts";
 import { fireLease } from "./session-lease.ts";
 import type { DueEvent, SessionStep } from "./session-step.ts";
 
@@ -45,7 +45,7 @@ export function deadlineOf(
 }
 
 /** A deadline has passed. It ends the state that it limits, so it passes once. */
-export function handleDueOfSession(step: SessionStep, { what }: DueEvent, isAudible: boolean): void {
+export function handleDueOfSession(step: SessionStep, { what }: DueEvent): void {
   const { context, given, toSelf, toArbiter } = step;
   const { id: sessionId } = context;
   switch (what) {
@@ -62,11 +62,12 @@ export function handleDueOfSession(step: SessionStep, { what }: DueEvent, isAudi
       return;
     case "lease":
       if (!fireLease(step)) return;
-      if (isAudible || context.queuedAt === undefined) toSelf.push({ type: "yield", reason: "lease_expired", given });
+      if (isAudible(context) || context.queuedAt === undefined)
+        toSelf.push({ type: "yield", reason: "lease_expired", given });
       else toArbiter.push({ type: "wait_over", sessionId, reason: "lease_expired", given });
       return;
     case "stop_grace":
-      return releaseStopped(step, isAudible);
+      return releaseStopped(step);
     case "answer_within": {
       const { interactions } = context.run!;
       const earliest = interactions.reduce((one, other) => (other.since < one.since ? other : one));

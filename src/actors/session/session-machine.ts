@@ -1,4 +1,4 @@
-import { enqueueActions, type ParameterizedObject, setup, stateIn } from "xstate";
+import { enqueueActions, type ParameterizedObject, setup } from "xstate";
 import type { ErrorCode } from "../../protocol/errors.ts";
 import type { Activity, PausedBy, SessionState } from "../../protocol/session.ts";
 import type { Emitted } from "../facts.ts";
@@ -80,8 +80,6 @@ const machine = setup({
     input: {} as SessionInput,
   },
   guards: {
-    isActive: stateIn({ lifecycle: "active" }),
-    isDucked: stateIn({ lifecycle: "ducked" }),
     isForAnotherRun: ({ context, event }) =>
       event.type === "session.abort" && event.runId !== undefined && event.runId !== context.run?.id,
     hasNoInteraction: ({ context }) => !context.run?.interactions.length,
@@ -98,19 +96,15 @@ const machine = setup({
     requestFloorForTurn: does<"session.chat", FloorRequest>((step, { turn }, request) =>
       refuseIfExternalOrBusy(step) ? undefined : requestFloor(step, { ...request, turn }),
     ),
-    winFloor: does<"activate" | "resume", { wasAudible: boolean }>((step, event, { wasAudible }) =>
-      winFloor(step, event, wasAudible),
-    ),
-    goBeneath: does<"duck", { wasAudible: boolean }>((step, event, { wasAudible }) =>
-      goBeneath(step, event, wasAudible),
-    ),
+    winFloor: does<"activate" | "resume">(winFloor),
+    goBeneath: does<"duck">(goBeneath),
     loseFloor: does<"preempt" | "yield", { pausedBy: PausedBy }>((step, _, { pausedBy }) => loseFloor(step, pausedBy)),
     pause: does<"session.pause">((step) => {
       loseFloor(step, "user");
       answerWithSession(step);
     }),
     pauseAgain: does<"session.pause">(pauseAgain),
-    queueUp: does<"queue", { isPaused: boolean }>((step, event, { isPaused }) => queueUp(step, event, isPaused)),
+    queueUp: does<"queue">(queueUp),
     setNumbers: does<"renumber">((step, { contender }) => {
       step.context.claim = contender;
     }),
@@ -139,7 +133,7 @@ const machine = setup({
     }),
     delete: does<"session.delete">((step) => {
       endLife(step);
-      releaseStopped(step, false);
+      releaseStopped(step);
       answer(step, { deleted: true });
     }),
     receiveTurn: does<"session.chat">((step, { turn: input }) => {
@@ -153,7 +147,7 @@ const machine = setup({
     openInteractions: does<"ask">((step, { interactions }) => openInteractions(step, interactions)),
     resolveInteraction: does<"session.answer">(resolveInteraction),
     withdrawInteraction: does<"withdraw">(withdrawInteraction),
-    finishRun: does<"done", { isAudible: boolean }>((step, { summary }, { isAudible }) => {
+    finishRun: does<"done">((step, { summary }) => {
       const { context } = step;
       if (summary !== undefined && !isNamedBySummary(step)) context.summary = summary;
       const data = {
@@ -163,37 +157,28 @@ const machine = setup({
       logEvent(step, "session_updated", data);
       finishRun(step, editRun(step), false);
       countTurn(step);
-      applyAfterTurn(step, true, isAudible);
+      applyAfterTurn(step, true);
     }),
-    failRun: does<"fail", { isAudible: boolean }>((step, { code, message, retryAfterMs, expired }, { isAudible }) => {
+    failRun: does<"fail">((step, { code, message, retryAfterMs, expired }) => {
       failRun(step, { errorCode: code, message, ...(retryAfterMs !== undefined && { retryAfterMs }) }, expired);
-      applyAfterTurn(step, false, isAudible);
+      applyAfterTurn(step, false);
     }),
-    cancelRun: does<"abort" | "session.abort", { isAudible: boolean }>((step, { type }, { isAudible }) => {
+    cancelRun: does<"abort" | "session.abort">((step, { type }) => {
       cancelRun(step);
-      applyAfterTurn(step, false, isAudible);
+      applyAfterTurn(step, false);
       if (type === "session.abort") answer(step, {});
     }),
     abortQueued: does<"session.abort">(abortQueued),
     nothingToAnswer: does<"session.answer">(refuseAnswer),
-    claimRun: does<"run.claim", { isAudible: boolean }>((step, event, { isAudible }) =>
-      claimRun(step, event, isAudible),
-    ),
-    applyReport: does<"run.report", { isAudible: boolean }>((step, event, { isAudible }) =>
-      applyReport(step, event, isAudible),
-    ),
+    claimRun: does<"run.claim">(claimRun),
+    applyReport: does<"run.report">(applyReport),
     answerStill: does<"run.still">(answerStill),
     summarize: does<"session.summarize">(summarize),
     notifyArbiter: does<"leave">(notifyArbiter),
-    handleDue: does<"due", { isAudible: boolean }>((step, event, { isAudible }) =>
-      handleDueOfSession(step, event, isAudible),
-    ),
+    handleDue: does<"due">(handleDueOfSession),
     rename: does<"session.rename">(rename),
     switchMode: does<"session.switch_mode">(switchMode),
-    switchAgent: does<"session.switch_agent", { isAudible: boolean }>((step, event, { isAudible }) =>
-      switchAgent(step, event, { isAudible }),
-    ),
-    switchArchived: does<"session.switch_agent">((step, event) => switchAgent(step, event, { isArchived: true })),
+    switchAgent: does<"session.switch_agent">(switchAgent),
     acknowledge: does<"session.stop">((step) => answerWithSession(step)),
     refuse: does<SessionEvent["type"], { code: ErrorCode; allowed?: string[] }>((step, _, { code, allowed }) =>
       refuseCommand(step, code, allowed && { facts: { allowed } }),
@@ -202,25 +187,24 @@ const machine = setup({
 });
 
 /** The commands that every living session accepts, with or without the floor. */
-const anytime = (isAudible: boolean) =>
-  ({
-    archive: { target: "archived", actions: "endLife" },
-    "session.archive": { target: "archived", actions: "archive" },
-    "session.stop": { target: "archived", actions: "archive" },
-    "session.delete": { target: "deleted", actions: "delete" },
-    "session.rename": { actions: "rename" },
-    "session.heartbeat": { actions: "handleHeartbeat" },
-    "session.played": { actions: "notePlayed" },
-    "session.switch_agent": { actions: { type: "switchAgent", params: { isAudible } } },
-    "session.withdraw": { actions: "withdrawTurn" },
-    "session.summarize": { actions: "summarize" },
-    "session.switch_mode": { actions: "switchMode" },
-    "run.claim": { actions: { type: "claimRun", params: { isAudible } } },
-    "run.report": { actions: { type: "applyReport", params: { isAudible } } },
-    "run.still": { actions: "answerStill" },
-    due: { actions: { type: "handleDue", params: { isAudible } } },
-    renumber: { actions: "setNumbers" },
-  }) as const;
+const anytime = {
+  archive: { target: "archived", actions: "endLife" },
+  "session.archive": { target: "archived", actions: "archive" },
+  "session.stop": { target: "archived", actions: "archive" },
+  "session.delete": { target: "deleted", actions: "delete" },
+  "session.rename": { actions: "rename" },
+  "session.heartbeat": { actions: "handleHeartbeat" },
+  "session.played": { actions: "notePlayed" },
+  "session.switch_agent": { actions: "switchAgent" },
+  "session.withdraw": { actions: "withdrawTurn" },
+  "session.summarize": { actions: "summarize" },
+  "session.switch_mode": { actions: "switchMode" },
+  "run.claim": { actions: "claimRun" },
+  "run.report": { actions: "applyReport" },
+  "run.still": { actions: "answerStill" },
+  due: { actions: "handleDue" },
+  renumber: { actions: "setNumbers" },
+} as const;
 
 /** How an audible session goes silent. */
 const silenced = {
@@ -232,21 +216,16 @@ const silenced = {
 const refused = (code: ErrorCode, allowed?: string[]) =>
   ({ actions: { type: "refuse", params: { code, ...(allowed && { allowed }) } } }) as const;
 
-/** An action that depends on whether the session is audible. */
-const byFloor = <Target extends string, Action extends string>(target: Target, action: Action) =>
-  [
-    { guard: "isActive", target, actions: { type: action, params: { isAudible: true } } },
-    { guard: "isDucked", target, actions: { type: action, params: { isAudible: true } } },
-    { target, actions: { type: action, params: { isAudible: false } } },
-  ] as const;
-
 /** The events of a session with a run: how the run ends, and what another turn does. The run ends with its session. */
 const working = {
   turn: { actions: "overlapTurn" },
-  done: byFloor("idle", "finishRun"),
-  fail: byFloor("failed", "failRun"),
-  abort: byFloor("idle", "cancelRun"),
-  "session.abort": [{ guard: "isForAnotherRun", actions: "abortQueued" }, ...byFloor("idle", "cancelRun")],
+  done: { target: "idle", actions: "finishRun" },
+  fail: { target: "failed", actions: "failRun" },
+  abort: { target: "idle", actions: "cancelRun" },
+  "session.abort": [
+    { guard: "isForAnotherRun", actions: "abortQueued" },
+    { target: "idle", actions: "cancelRun" },
+  ],
   archive: "idle",
   expire: "idle",
   "session.archive": "idle",
@@ -277,10 +256,10 @@ export const sessionMachine = machine.createMachine({
         },
         created: {
           on: {
-            ...anytime(false),
-            activate: { target: "active", actions: { type: "winFloor", params: { wasAudible: false } } },
-            duck: { target: "ducked", actions: { type: "goBeneath", params: { wasAudible: false } } },
-            queue: { actions: { type: "queueUp", params: { isPaused: false } } },
+            ...anytime,
+            activate: { target: "active", actions: "winFloor" },
+            duck: { target: "ducked", actions: "goBeneath" },
+            queue: { actions: "queueUp" },
             unqueue: { actions: "leaveQueue" },
             "session.activate": { actions: { type: "requestFloor", params: { as: "activate", waits: "queued" } } },
             "session.chat": { actions: { type: "requestFloorForTurn", params: { as: "activate", waits: "queued" } } },
@@ -290,9 +269,9 @@ export const sessionMachine = machine.createMachine({
         },
         active: {
           on: {
-            ...anytime(true),
+            ...anytime,
             ...silenced,
-            duck: { target: "ducked", actions: { type: "goBeneath", params: { wasAudible: true } } },
+            duck: { target: "ducked", actions: "goBeneath" },
             "session.activate": { actions: { type: "requestFloor", params: { as: "activate", waits: "never" } } },
             "session.resume": { actions: { type: "requestFloor", params: { as: "resume", waits: "never" } } },
             "session.chat": { actions: "receiveTurn" },
@@ -300,10 +279,10 @@ export const sessionMachine = machine.createMachine({
         },
         ducked: {
           on: {
-            ...anytime(true),
+            ...anytime,
             ...silenced,
-            duck: { actions: { type: "goBeneath", params: { wasAudible: true } } },
-            resume: { target: "active", actions: { type: "winFloor", params: { wasAudible: true } } },
+            duck: { actions: "goBeneath" },
+            resume: { target: "active", actions: "winFloor" },
             "session.activate": { actions: { type: "requestFloor", params: { as: "resume", waits: "never" } } },
             "session.resume": { actions: { type: "requestFloor", params: { as: "resume", waits: "never" } } },
             "session.chat": { actions: { type: "requestFloorForTurn", params: { as: "resume", waits: "never" } } },
@@ -311,11 +290,11 @@ export const sessionMachine = machine.createMachine({
         },
         paused: {
           on: {
-            ...anytime(false),
-            resume: { target: "active", actions: { type: "winFloor", params: { wasAudible: false } } },
-            duck: { target: "ducked", actions: { type: "goBeneath", params: { wasAudible: false } } },
+            ...anytime,
+            resume: { target: "active", actions: "winFloor" },
+            duck: { target: "ducked", actions: "goBeneath" },
             expire: { target: "archived", actions: "endLife" },
-            queue: { actions: { type: "queueUp", params: { isPaused: true } } },
+            queue: { actions: "queueUp" },
             yield: { actions: "stayPaused" },
             "session.pause": { actions: "pauseAgain" },
             "session.activate": { actions: { type: "requestFloor", params: { as: "resume", waits: "paused" } } },
@@ -336,13 +315,13 @@ export const sessionMachine = machine.createMachine({
             "session.switch_mode": refused("session_archived"),
             "session.heartbeat": refused("session_archived"),
             "session.played": refused("session_archived"),
-            "session.switch_agent": { actions: "switchArchived" },
+            "session.switch_agent": { actions: "switchAgent" },
             "session.stop": { actions: "acknowledge" },
             "session.delete": { target: "deleted", actions: "delete" },
-            "run.claim": { actions: { type: "claimRun", params: { isAudible: false } } },
-            "run.report": { actions: { type: "applyReport", params: { isAudible: false } } },
+            "run.claim": { actions: "claimRun" },
+            "run.report": { actions: "applyReport" },
             "run.still": { actions: "answerStill" },
-            due: { actions: { type: "handleDue", params: { isAudible: false } } },
+            due: { actions: "handleDue" },
           },
         },
         deleted: {},

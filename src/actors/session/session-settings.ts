@@ -3,6 +3,7 @@ import { findAgentIdFault } from "../../protocol/client-message.ts";
 import { ERRORS, type ErrorCode } from "../../protocol/errors.ts";
 import type { CommandOf } from "../../protocol/internal/command.ts";
 import { keepLengths } from "./floor-changes.ts";
+import { isAudible } from "./session-context.ts";
 import { beginLease, endLease } from "./session-lease.ts";
 import {
   agentOf,
@@ -40,7 +41,6 @@ export function switchMode(step: SessionStep, { mode }: CommandOf<"session.switc
 export function switchAgent(
   step: SessionStep,
   command: Extract<SessionCommand, { type: "session.switch_agent" }>,
-  { isArchived = false, isAudible = false } = {},
 ): void {
   const { context, given } = step;
   const fail = (errorCode: ErrorCode, message: string = ERRORS[errorCode].text) =>
@@ -48,7 +48,7 @@ export function switchAgent(
 
   const fault = findAgentIdFault(command.agentId);
   if (fault) return fail(fault);
-  if (isArchived) return fail("session_archived");
+  if (context.archivedAt !== undefined) return fail("session_archived");
   if (context.run) return fail("agent_busy");
   const agentId = command.agentId.trim();
   const agent = findAgent(given.catalog, agentId, context.workspaceId);
@@ -62,7 +62,7 @@ export function switchAgent(
   keepLengths(step);
   // Another agent's lease begins now, even if it is as long as the former's.
   endLease(step);
-  if (isAudible || context.queuedAt !== undefined || context.pausedBy === "preemption") beginLease(step);
+  if (isAudible(context) || context.queuedAt !== undefined || context.pausedBy === "preemption") beginLease(step);
   step.toArbiter.push({ type: "switched", contender: command.contender, given });
   answer(step, { outcome });
 }

@@ -8,23 +8,23 @@ import type { Directive } from "../../protocol/internal/run.ts";
 import { applyLateReport } from "./late-reports.ts";
 import { applyPart } from "./parts.ts";
 import { endUnfinished, releaseStopped, withdrawRequests } from "./runs.ts";
-import type { Run, SessionContext, SessionWork } from "./session-context.ts";
+import { isAudible, type Run, type SessionContext, type SessionWork } from "./session-context.ts";
 import { answer, dropEffect, editRun, type SessionStep } from "./session-step.ts";
 import { applySummary, beginSummary } from "./summaries.ts";
 
 /** `run.claim`: the floor assigns the attempt (rule C10) and decides what is repeated (rule C11). */
-export function claimRun(step: SessionStep, command: CommandOf<"run.claim">, isAudible: boolean): void {
+export function claimRun(step: SessionStep, command: CommandOf<"run.claim">): void {
   const drop = () => answer(step, {});
   const { run, summarizing, stopping } = step.context;
   const isSummary = summarizing?.id === command.runId;
   const known = isSummary ? summarizing : run;
   if (known?.id !== command.runId) return drop();
   // A summary needs no floor, and waits for no attempt of a turn.
-  const mayRun = isSummary || isAudible;
+  const mayRun = isSummary || isAudible(step.context);
   if (mayRun && known.live && known.claimId === command.claimId) return giveTask(step, known);
-  if (!isSummary && isAudible && stopping) return drop();
+  if (!isSummary && mayRun && stopping) return drop();
   if (known.live && !command.hasNoDriver) return answer(step, { isClaimed: true });
-  const work = isSummary ? beginSummary(step) : beginAttempt(step, isAudible);
+  const work = isSummary ? beginSummary(step) : beginAttempt(step);
   if (!work) return drop();
   work.attempt += 1;
   work.claimId = command.claimId;
@@ -33,12 +33,13 @@ export function claimRun(step: SessionStep, command: CommandOf<"run.claim">, isA
 }
 
 /** @returns the run, ready for its next attempt; undefined if there may be none now */
-function beginAttempt(step: SessionStep, isAudible: boolean): Run | undefined {
+function beginAttempt(step: SessionStep): Run | undefined {
   const run = editRun(step);
   const goesOn = !run.live || endUnfinished(step, run, "lost", "claim");
+  const mayRun = isAudible(step.context);
   // A resume requests another worker.
-  if (!isAudible) withdrawRequests(step, run);
-  if (!isAudible || !goesOn) return undefined;
+  if (!mayRun) withdrawRequests(step, run);
+  if (!mayRun || !goesOn) return undefined;
   dropEffect(step, run.nudgeId);
   run.nudgeId = undefined;
   run.held = false;
@@ -100,9 +101,9 @@ export function answerStill(step: SessionStep, still: CommandOf<"run.still">): v
 }
 
 /** `run.report`: numbered, applied once and in order (rule C12), of the live attempt only. */
-export function applyReport(step: SessionStep, report: CommandOf<"run.report">, isAudible: boolean): void {
+export function applyReport(step: SessionStep, report: CommandOf<"run.report">): void {
   const known = step.context.run;
-  if (!isCurrent(known, report)) return answer(step, { directive: applyOtherReport(step, report, isAudible) });
+  if (!isCurrent(known, report)) return answer(step, { directive: applyOtherReport(step, report) });
   if (report.n <= known.reported) return answer(step, { directive: directiveFor(known) });
   if (report.n > known.reported + 1) return answer(step, { directive: directiveFor(known, known.reported + 1) });
 
@@ -116,12 +117,12 @@ export function applyReport(step: SessionStep, report: CommandOf<"run.report">, 
   if (opened.length > 0) step.toSelf.push({ type: "ask", interactions: opened, given: step.given });
 
   const { outcome } = report;
-  if (outcome) handleOutcome(step, run, outcome, isAudible);
+  if (outcome) handleOutcome(step, run, outcome);
   answer(step, { directive: outcome ? directiveFor(undefined) : directiveFor(run) });
 }
 
 /** The report of a summary, of an attempt that stops, or of a former one, which changes nothing. */
-function applyOtherReport(step: SessionStep, report: CommandOf<"run.report">, isAudible: boolean): Directive {
+function applyOtherReport(step: SessionStep, report: CommandOf<"run.report">): Directive {
   const { summarizing } = step.context;
   if (isCurrent(summarizing, report)) {
     applySummary(step, report);
@@ -129,18 +130,13 @@ function applyOtherReport(step: SessionStep, report: CommandOf<"run.report">, is
   }
   if (isStopping(step.context, report)) {
     applyLateReport(step, report);
-    if (report.outcome) releaseStopped(step, isAudible);
+    if (report.outcome) releaseStopped(step);
   }
   return directiveFor(undefined);
 }
 
 /** Act on how an attempt ended. */
-function handleOutcome(
-  step: SessionStep,
-  run: Run,
-  outcome: NonNullable<CommandOf<"run.report">["outcome"]>,
-  isAudible: boolean,
-): void {
+function handleOutcome(step: SessionStep, run: Run, outcome: NonNullable<CommandOf<"run.report">["outcome"]>): void {
   const { given } = step;
   if (outcome.kind === "done") {
     run.live = false;
@@ -155,7 +151,7 @@ function handleOutcome(
       step,
       run,
       outcome.kind === "lost" && outcome.yielded ? "given_back" : "lost",
-      isAudible ? "request" : "resume",
+      isAudible(step.context) ? "request" : "resume",
     );
   }
 }

@@ -3,7 +3,7 @@ import type { Fact } from "../../../src/actors/facts.ts";
 import { numbersOfAgent, withNumbers } from "../../../src/actors/floor/contender.ts";
 import { everyone, type FloorRules, rulesOf } from "../../../src/actors/floor/floor-state.ts";
 import type { Delivery, FloorActors } from "../../../src/actors/host/floor-actors.ts";
-import { writtenState } from "../../../src/actors/session/session-context.ts";
+import { isAudible, writtenState } from "../../../src/actors/session/session-context.ts";
 import type { Catalog } from "../../../src/config/catalog/catalog.ts";
 import { checkArrangement, checkBlocked, must as mustSay } from "../../../src/policy/arrangement-check.ts";
 import type { Decision } from "../../../src/protocol/decision.ts";
@@ -201,13 +201,13 @@ export class FloorInvariants {
 
   #machinesAgree(actors: FloorActors): void {
     const { holder, ducked, paused, queued } = actors.context.floor;
-    const standings = actors.sessionIds.map((id) => actors.machineState(id)!);
+    const states = actors.sessionIds.map((id) => actors.machineState(id)!);
     const agree = (
       what: string,
       contenders: readonly { sessionId: SessionId }[],
-      which: (standing: (typeof standings)[number]) => boolean,
+      which: (state: (typeof states)[number]) => boolean,
     ) => {
-      const ids = standings.filter(which).map(({ context }) => context.id);
+      const ids = states.filter(which).map(({ context }) => context.id);
       must(
         isDeepStrictEqual(ids.sort(), contenders.map(({ sessionId }) => sessionId).sort()),
         `${what} and sessions differ`,
@@ -223,9 +223,11 @@ export class FloorInvariants {
     );
     for (const { sessionId, level } of ducked) {
       const own = actors.machineState(sessionId)!.context.level;
-      must(own === level, `${sessionId} is at level ${own}, and its contender at ${level}`);
+      must(own === level, `${sessionId} is at level ${own}, and on the floor at ${level}`);
     }
-    for (const { context, value } of standings) {
+    for (const { context, value } of states) {
+      const isHeard = value.lifecycle === "active" || value.lifecycle === "ducked";
+      must(isAudible(context) === isHeard, `${context.id} is ${value.lifecycle}, heard since ${context.audibleSince}`);
       const maxPauseMs = this.#catalog.agents.get(context.claim.agentId)?.maxPauseMs;
       must(value.lifecycle !== "paused" || maxPauseMs !== 0, `19: ${context.id} is paused, and its max_pause is 0`);
       const isBusy = value.activity === "running" || value.activity === "waiting";

@@ -97,7 +97,7 @@ export const LEFT_OUT = {
   },
   "A: a turn that is not done does not give the floor back": {
     changes: ({ applyAfterTurn: settleAfterTurn }) => ({
-      applyAfterTurn: (step, isDone, isHeard) => (isDone ? settleAfterTurn(step, isDone, isHeard) : undefined),
+      applyAfterTurn: (step, isDone) => (isDone ? settleAfterTurn(step, isDone) : undefined),
     }),
   },
   "P: a stop forgets the session for which the floor is reserved": {

@@ -30,7 +30,6 @@ const kit = setup({
     isEven: ({ context }) => context.n % 2 === 0,
     isBelow: ({ context }, limit: { n: number }) => context.n < limit.n,
     isAt: ({ context }, place: { n: number }) => context.n === place.n,
-    isInB: stateIn({ r0: "B" }),
   },
   actions: {
     add: enqueueActions(({ context, enqueue }) => enqueue.assign({ n: context.n + 1 })),
@@ -47,7 +46,7 @@ const kit = setup({
 const EVENTS = ["go", "group.one", "group.one.two", "group", "other", "stray"];
 const STATES = ["A", "B", "C"];
 
-const guard = fc.constantFrom(undefined, undefined, "isEven", { type: "isBelow", params: { n: 7 } }, "isInB");
+const guard = fc.constantFrom(undefined, undefined, "isEven", { type: "isBelow", params: { n: 7 } });
 const actions = fc.array(
   fc.oneof(
     fc.constantFrom("add", "addAndSay"),
@@ -222,7 +221,8 @@ test.each<[place: string, feature: string, config: object]>([
   ["m.r", "a region without states", { type: "parallel", states: { r: { type: "parallel", states: { x: {} } } } }],
   ["m", "actions of initial", { ...one({}), initial: { target: "A", actions: "add" } }],
   ["m.A", "an unnamed guard", one({ on: { go: { guard: () => true } } })],
-  ["m.A", "the guard isBoth, which combines other guards", one({ on: { go: { guard: "isBoth" } } })],
+  ["m.A", "the guard isBoth, which is one of XState's own", one({ on: { go: { guard: "isBoth" } } })],
+  ["m.A", "the guard isInB, which is one of XState's own", one({ on: { go: { guard: "isInB" } } })],
   ["m.A", "the guard isNowhere, which is not implemented", one({ on: { go: { guard: "isNowhere" } } })],
   [
     "m.A",
@@ -245,7 +245,7 @@ test.each<[place: string, feature: string, config: object]>([
   ["m.A", "a transition with several targets", one({ on: { go: { target: ["#m.A", "#m.B"] } } })],
 ])("a machine's table refuses by name: %s: the table does not support %s", (place, feature, config) => {
   const machine = createMachine({ id: "m", ...config } as never).provide({
-    guards: { isEven: () => true, isBoth: and(["isEven"]) },
+    guards: { isEven: () => true, isBoth: and(["isEven"]), isInB: stateIn("B") },
     actions: { add: enqueueActions(() => {}), keep: assign({}), plain: () => {} },
   } as never);
   expect(() => compileMachine(machine)).toThrow(`${place}: the table does not support ${feature}`);
