@@ -28,10 +28,8 @@ export function checkArrangement(floor: Floor, rules: FloorRules): void {
   for (const { critical, level, sessionId } of ducked) {
     must(!critical || level === 0, () => `11: ${sessionId} is critical and at level ${level}`);
   }
-  // With `others: finish` the sessions that are audible go on.
-  const restrictions = rules.restrictions.filter(({ others }) => others !== "finish");
   for (const contender of audible(floor)) {
-    const restriction = restrictionOn(contender, { restrictions });
+    const restriction = restrictionOn(contender, silencing(rules));
     must(!restriction, () => `13: ${contender.sessionId} is heard, ${restriction?.name} does not allow it`);
   }
   const waiting = [
@@ -51,6 +49,11 @@ export function checkArrangement(floor: Floor, rules: FloorRules): void {
     }
   }
 }
+
+/** The restrictions that silence audible sessions: with `others: finish` they go on. */
+export const silencing = ({ restrictions }: FloorRules) => ({
+  restrictions: restrictions.filter(({ others }) => others !== "finish"),
+});
 
 /** 9: every session above a ducked session lets it be audible, at the deepest of their levels; the best comes first. */
 function checkLevels(floor: Floor): void {

@@ -1,6 +1,7 @@
 import { audible } from "../actors/floor/floor-state.ts";
 import type { Catalog } from "../config/catalog/catalog.ts";
 import type { PolicyAssertion } from "../config/catalog/policy-assertions.ts";
+import { isAudibleState } from "../protocol/written-state.ts";
 import type { SeenStep } from "./invariants.ts";
 import { type ExploredMove, makeMove } from "./moves.ts";
 import type { SteppedFloor } from "./stepped-floor.ts";
@@ -75,7 +76,7 @@ function describeSilence({ silenced, by }: Never, step: SeenStep): string | unde
   for (const contender of audible(step.before.context.floor)) {
     if (!silenced!.includes(contender.agentId)) continue;
     const change = step.transitions.findLast(({ sessionId }) => sessionId === contender.sessionId);
-    if (!change?.by || isSound(change.to)) continue;
+    if (!change?.by || isAudibleState(change.to)) continue;
     if (!by || by.includes(change.by.agentId)) return `${contender.agentId} is silenced by ${change.by.agentId}`;
   }
   return undefined;
@@ -89,10 +90,10 @@ function owedAfter(
   step: SeenStep,
   was: ReadonlySet<string>,
 ): ReadonlySet<string> {
-  const isAudible = audible(step.after.context.floor);
-  const hasCause = isAudible.some(({ agentId }) => agentId === after);
+  const audibleAfter = audible(step.after.context.floor);
+  const hasCause = audibleAfter.some(({ agentId }) => agentId === after);
   const left = [...was].filter(
-    (id) => id !== step.subject && !isAudible.some(({ sessionId }) => sessionId === id) && !isReplaced(id, step),
+    (id) => id !== step.subject && !audibleAfter.some(({ sessionId }) => sessionId === id) && !isReplaced(id, step),
   );
   const silenced = audible(step.before.context.floor).filter(
     ({ agentId, sessionId }) =>
@@ -100,7 +101,7 @@ function owedAfter(
       agentId === eventually &&
       sessionId !== step.subject &&
       !isReplaced(sessionId, step) &&
-      !isAudible.some((contender) => contender.sessionId === sessionId),
+      !audibleAfter.some((contender) => contender.sessionId === sessionId),
   );
   const now = new Set([...left, ...silenced.map(({ sessionId }) => sessionId as string)]);
   return now.size === was.size && left.length === was.size ? was : now;
@@ -144,5 +145,3 @@ function removeObstacle(floor: SteppedFloor): ExploredMove | undefined {
   const flag = floor.catalog.restrictions.find(({ when }) => floor.context.flags[when])?.when;
   return flag === undefined ? undefined : { does: "clear", flag };
 }
-
-const isSound = (state: string): boolean => state.startsWith("active") || state.startsWith("ducked");

@@ -11,7 +11,8 @@ import {
 } from "../actors/floor/floor-state.ts";
 import type { Decision } from "../protocol/decision.ts";
 import type { Transition } from "../protocol/event.ts";
-import { checkArrangement, must } from "./arrangement-check.ts";
+import { isAudibleState } from "../protocol/written-state.ts";
+import { checkArrangement, must, silencing } from "./arrangement-check.ts";
 import type { SteppedFloor } from "./stepped-floor.ts";
 
 /** One step of a floor, and what a reader of its log sees of it. */
@@ -76,7 +77,7 @@ function checkTransitions(step: SeenStep): void {
     must(!isFront || front === undefined || front === sessionId, () => `1: ${sessionId} and ${front} are active`);
     if (isFront) front = sessionId;
     else if (front === sessionId) front = undefined;
-    const contender = isSound(to) ? contenderOf(step, sessionId) : undefined;
+    const contender = isAudibleState(to) ? contenderOf(step, sessionId) : undefined;
     if (!contender) sounding.delete(sessionId);
     else {
       if (!step.isRenumbered) checkTogether(contender, sounding.values());
@@ -140,14 +141,14 @@ function checkFront(step: SeenStep, rules: FloorRules): void {
 
 /** 2 and 11: an audible session that is not interruptible is silenced only by a session that may do so. */
 function checkSilenced(step: SeenStep, rules: FloorRules): void {
-  const isAudible = audible(step.after.context.floor);
+  const audibleAfter = audible(step.after.context.floor);
   for (const contender of audible(step.before.context.floor)) {
     const own = step.transitions.filter(({ sessionId }) => sessionId === contender.sessionId);
     const last = own.at(-1);
-    if (isAudible.some(({ sessionId }) => sessionId === contender.sessionId) || last?.event !== "preempt") continue;
+    if (audibleAfter.some(({ sessionId }) => sessionId === contender.sessionId) || last?.event !== "preempt") continue;
     must(!contender.critical || step.isRenumbered, () => `11: ${contender.sessionId} is critical and is paused`);
     if (contender.interruptible || step.isRenumbered || restrictionOn(contender, rules)) continue;
-    const by = isAudible.find((each) => mayCutOff(each, contender) && depth(each, contender) === undefined);
+    const by = audibleAfter.find((each) => mayCutOff(each, contender) && depth(each, contender) === undefined);
     must(by !== undefined, () => `2: ${contender.sessionId} is not interruptible and is silenced`);
   }
 }
@@ -208,13 +209,6 @@ function checkTime(floor: SteppedFloor): void {
     () => "15: a limit is over",
   );
 }
-
-const isSound = (state: string): boolean => state.startsWith("active") || state.startsWith("ducked");
-
-/** The restrictions that silence audible sessions. */
-const silencing = ({ restrictions }: FloorRules) => ({
-  restrictions: restrictions.filter(({ others }) => others !== "finish"),
-});
 
 function rankOf(floor: Floor, id: string): string {
   if (floor.holder?.sessionId === id) return "holder";

@@ -1,3 +1,4 @@
+import { isAudible } from "../actors/session/session-context.ts";
 import type { Decision } from "../protocol/decision.ts";
 import type { LoggedData, Transition } from "../protocol/event.ts";
 import type { SessionId } from "../protocol/ids.ts";
@@ -47,10 +48,9 @@ export function* movesFrom(
 
 function* movesOf(floor: SteppedFloor, { context, value }: SteppedFloor["sessions"][number]): Generator<ExploredMove> {
   const { id: sessionId, lease } = context;
-  const isAudible = value.lifecycle === "active" || value.lifecycle === "ducked";
   yield { does: "ends", sessionId };
   if (value.lifecycle !== "active") yield { does: "resumes", sessionId };
-  if (isAudible || context.pausedBy === "preemption") yield { does: "pauses", sessionId };
+  if (isAudible(context) || context.pausedBy === "preemption") yield { does: "pauses", sessionId };
   if (lease && !floor.isDead(sessionId)) yield { does: "dies", sessionId };
 }
 

@@ -1,3 +1,4 @@
+import { isAudible } from "../actors/session/session-context.ts";
 import type { LoggedServerEvent } from "../client/server-event.ts";
 import { acceptsTurns, type Catalog } from "../config/catalog/catalog.ts";
 import type { Decision } from "../protocol/decision.ts";
@@ -328,8 +329,8 @@ class Simulation {
   }
 
   #isAudible(id: string): boolean {
-    const lifecycle = this.#floor.session(id)?.value.lifecycle;
-    return lifecycle === "active" || lifecycle === "ducked";
+    const session = this.#floor.session(id);
+    return session !== undefined && isAudible(session.context);
   }
 
   /** Whether the session has ended, or never was. */

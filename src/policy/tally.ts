@@ -1,4 +1,5 @@
 import type { LoggedServerEvent } from "../client/server-event.ts";
+import { isAudibleState } from "../protocol/written-state.ts";
 
 /** What happened to the sessions of one agent, together. */
 export interface AgentTally {
@@ -59,16 +60,14 @@ export class Tally {
     if (!life) return;
     this.#count(life, at);
     life.state = to;
-    if (isSound(to)) life.since ??= at;
+    if (isAudibleState(to)) life.since ??= at;
     if (to === "archived" || to === "deleted") this.#lives.delete(sessionId);
   }
 
   #count(life: Life, at: number): void {
     const { agentId, state, since } = life;
     if (since === undefined) return;
-    this.of(agentId)[isSound(state) ? "audibleMs" : "silentMs"] += at - since;
+    this.of(agentId)[isAudibleState(state) ? "audibleMs" : "silentMs"] += at - since;
     life.since = at;
   }
 }
-
-const isSound = (state: string): boolean => state.startsWith("active") || state.startsWith("ducked");

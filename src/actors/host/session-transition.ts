@@ -1,5 +1,5 @@
 import { TRANSITION_EVENTS, type Transition, type TransitionEvent } from "../../protocol/event.ts";
-import { type SessionValue, writtenState } from "../session/session-context.ts";
+import { isAudible, type SessionValue, writtenState } from "../session/session-context.ts";
 import type { SessionMachineState } from "./session-machine-state.ts";
 
 /** By the type of a machine's event: how `session_transition` names it. */
@@ -31,7 +31,7 @@ export function transitionOf(
   const activity = hiddenActivity(before.value, after.value);
   if (from === to && !activity && !isLouderOrQuieter && !isForGood) return undefined;
   const { reason, by } = event as Pick<Transition, "reason" | "by">;
-  const { played } = isAudible(after) && !isAudible(before) ? after.context : {};
+  const { played } = isAudible(after.context) && !isAudible(before.context) ? after.context : {};
   const runId = after.context.run?.id ?? before.context.run?.id;
   return {
     from,
@@ -45,8 +45,6 @@ export function transitionOf(
     ...(played && { played }),
   };
 }
-
-const isAudible = ({ value: { lifecycle } }: SessionMachineState) => lifecycle === "active" || lifecycle === "ducked";
 
 /** A paused session's change of activity, which the written states do not show. */
 function hiddenActivity(before: SessionValue, after: SessionValue): Transition["activity"] {
