@@ -111,10 +111,10 @@ export class LiveRuns {
   }
 
   /** Where the run is read that a command has begun. */
-  async addressOf(caller: Caller, { sessionId, runId, seq, decision, playedUpTo }: Accepted): Promise<RunAddress> {
+  async addressOf(caller: Caller, { sessionId, runId, decision, playedUpTo }: Accepted): Promise<RunAddress> {
     if (sessionId === undefined || runId === undefined) throw new AppError("internal");
     const { floorId } = await this.#context.visibleTo(caller).locate(sessionId);
-    const start = await this.#findStart(sessionId, seq, (run) => run === runId);
+    const start = await this.#findStart(sessionId, undefined, (run) => run === runId);
     const { seq: after = 0, resolved = NONE } = start ?? {};
     return {
       sessionId,
@@ -140,7 +140,7 @@ export class LiveRuns {
     return await this.#listening(async (listen) => {
       await listen(floorId);
       const { runId, requestId } = await this.#sendAnswers(identity, { sessionId, floorId }, answers);
-      const after = await this.#findRequest(sessionId, requestId);
+      const { seq: after, resolved } = await this.#findRequest(sessionId, requestId);
       const earlier = await this.#findEarlierCalls(sessionId, runId, after);
       return await read({
         sessionId,
@@ -149,7 +149,7 @@ export class LiveRuns {
         after,
         hasBegun: true,
         earlier,
-        resolved: NONE,
+        resolved,
         notice: noticeOfWait(this.#context),
       });
     });
@@ -287,13 +287,15 @@ export class LiveRuns {
     });
   }
 
-  async #findRequest(sessionId: SessionId, requestId: string): Promise<Seq> {
-    const isRequest = (type: LogEntry["type"]) =>
-      type === "user_question_request" || type === "tool_confirmation_request";
-    const found = await this.#searchBack(sessionId, undefined, (entry) =>
-      isRequest(entry.type) && entry.requestId === requestId ? entry.seq : undefined,
-    );
-    return found ?? 0;
+  /** Find a question, and what was answered since. */
+  async #findRequest(sessionId: SessionId, asked: RequestId): Promise<{ seq: Seq; resolved: ReadonlySet<RequestId> }> {
+    const resolved = new Set<RequestId>();
+    const seq = await this.#searchBack(sessionId, undefined, ({ type, seq, requestId }) => {
+      if (type === "interaction_resolved") resolved.add(requestId!);
+      const isRequest = type === "user_question_request" || type === "tool_confirmation_request";
+      return isRequest && requestId === asked ? seq : undefined;
+    });
+    return { seq: seq ?? 0, resolved };
   }
 
   /** The tool calls of a run up to a `seq`, from its log, which is read backwards to the beginning of the turn. */

@@ -41,7 +41,13 @@ export class RunSummary {
   failure: RunFault | undefined;
   isCancelled = false;
   openInteraction: RunInteraction | undefined;
+  readonly #resolved: ReadonlySet<RequestId>;
   #outcome: ReadOutcome | undefined;
+
+  /** @param resolved questions that are answered already: the answer does not end with them */
+  constructor(resolved: ReadonlySet<RequestId>) {
+    this.#resolved = resolved;
+  }
 
   get outcome(): ReadOutcome | undefined {
     return this.#outcome;
@@ -79,13 +85,9 @@ export class RunSummary {
         return;
       }
       case "user_question_request":
-        this.openInteraction = { kind: "question", requestId: requestId!, data };
-        this.#outcome = "asks";
-        return;
+        return this.#ask({ kind: "question", requestId: requestId!, data });
       case "tool_confirmation_request":
-        this.openInteraction = { kind: "confirmation", requestId: requestId!, data };
-        this.#outcome = "asks";
-        return;
+        return this.#ask({ kind: "confirmation", requestId: requestId!, data });
       case "error": {
         const { errorCode: code, message, retryAfterMs } = data;
         this.failure = { code, message, retryAfterMs };
@@ -96,5 +98,11 @@ export class RunSummary {
         this.isCancelled = data.cancelled === true;
         this.#outcome = "ended";
     }
+  }
+
+  #ask(interaction: RunInteraction): void {
+    if (this.#resolved.has(interaction.requestId)) return;
+    this.openInteraction = interaction;
+    this.#outcome = "asks";
   }
 }

@@ -3,7 +3,7 @@ import { endWithClient } from "../gateway/http/sockets/hang-up.ts";
 import type { Stream, StreamWriter } from "../gateway/streams/open-streams.ts";
 import { AppError } from "../protocol/errors.ts";
 import type { ByeReason } from "../protocol/event.ts";
-import type { Following } from "./live-runs.ts";
+import type { Following, RunAddress } from "./live-runs.ts";
 import type { Piece, RunEvent, RunListener } from "./run-reader.ts";
 import { farewell } from "./run-stream.ts";
 import { RunSummary } from "./run-summary.ts";
@@ -12,11 +12,12 @@ import { RunSummary } from "./run-summary.ts";
 export class WholeRun implements Stream, RunListener {
   readonly writer: WaitingReply;
   readonly isFull = false;
-  readonly #summary = new RunSummary();
+  readonly #summary: RunSummary;
   #following: Following | undefined;
 
   /** @param reply the answer that waits for the run; absent: the client cannot disconnect */
-  constructor(reply?: FastifyReply) {
+  constructor({ resolved }: Pick<RunAddress, "resolved">, reply?: FastifyReply) {
+    this.#summary = new RunSummary(resolved);
     this.writer = new WaitingReply(reply);
   }
 

@@ -123,7 +123,7 @@ export function mcpCommands({ context, runs, caller }: McpCommandsOptions): McpC
     waitSeconds: number,
     { cancelled, endWithClient, progress }: Omit<McpCall, "identity">,
   ) {
-    const whole = new WholeRun();
+    const whole = new WholeRun(address);
     streams.add(whole, reader);
     let beat: Timer | undefined;
     const notify = (waited: number) => {

@@ -169,10 +169,11 @@ class ChunkTranslator implements RunTranslator {
   readonly #address: RunAddress;
   readonly #head: string;
   readonly #includeUsage: boolean;
-  readonly #summary = new RunSummary();
+  readonly #summary: RunSummary;
 
   constructor(address: RunAddress, model: string, created: number, includeUsage: boolean) {
     this.#address = address;
+    this.#summary = new RunSummary(address.resolved);
     this.#includeUsage = includeUsage;
     const head = { id: `chatcmpl-${address.runId}`, object: "chat.completion.chunk", created, model };
     this.#head = JSON.stringify(head).slice(0, -1);

@@ -114,7 +114,7 @@ export async function answerWithRun(
   }
 
   async function readWhole(address: RunAddress): Promise<object> {
-    const whole = new WholeRun(reply);
+    const whole = new WholeRun(address, reply);
     streams.add(whole, request.caller);
     try {
       const summary = await whole.read(await runs.follow(address, whole));

@@ -83,7 +83,7 @@ interface OpenItem {
 export class ResponseTranslator implements RunTranslator {
   readonly #address: RunAddress;
   readonly #head: ResponseHead;
-  readonly #summary = new RunSummary();
+  readonly #summary: RunSummary;
   readonly #calls = new Map<string, { call: ToolCall; index: number }>();
   #open: OpenItem | undefined;
   #count = 0;
@@ -91,6 +91,7 @@ export class ResponseTranslator implements RunTranslator {
 
   constructor(address: RunAddress, head: ResponseHead) {
     this.#address = address;
+    this.#summary = new RunSummary(address.resolved);
     this.#head = head;
   }
 

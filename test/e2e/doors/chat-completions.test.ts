@@ -161,6 +161,17 @@ test("a question is a function call, and its result continues the run: once, and
   await expect(answer("another")).rejects.toMatchObject({ status: 404, code: "interaction_not_found" });
 });
 
+test("a repeat with the same key does not end with a question that was answered elsewhere", async () => {
+  const ask = () => create("ask", {}, { headers: { "Idempotency-Key": "answered-elsewhere" } });
+  const asked = await ask();
+  const sessionId = sessionOf(asked);
+  const log = await node.stream(`/session/${sessionId}/events`);
+  const { requestId } = await log.find("user_question_request");
+  await accepted(node.post("/message", { type: "user_question_response", sessionId, requestId, response: "a" }));
+  const again = await ask();
+  expect([again.id, textOf(again)]).toEqual([asked.id, "You chose a."]);
+});
+
 test.each([
   ["approve", "Deleted."],
   ["no, thanks", "Kept it."],

@@ -1,12 +1,15 @@
 import { createMCPClient } from "@ai-sdk/mcp";
 import { afterAll, expect, test } from "vitest";
 import { OWNER_STREAMS } from "../../../src/gateway/streams/open-streams.ts";
+import { E2E_AGENTS, scripted } from "../../support/catalogs/e2e-catalog.ts";
 import { startGuarded } from "../../support/clients/callers.ts";
 import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 /** The AI SDK's MCP client with a real node. */
-const node = await NodeUnderTest.start();
+const replies = [{ ask: { question: "Which one?", options: ["a", "b"] }, say: ["♪ "], delay: "1h", repeat: 2 }];
+const player = scripted("player", {}, { replies });
+const node = await NodeUnderTest.start({ agents: [...E2E_AGENTS, player] });
 afterAll(() => node.stop());
 const { node: guarded, ann, bob } = await startGuarded();
 
@@ -118,6 +121,18 @@ test("the MCP server ends a reply with a question or a confirmation, and continu
   const approve = () => call("answer", { sessionId, requestId: confirmed.asked.requestId, verdict: "approve" });
   expect(await approve()).toMatchObject({ text: "Deleted." });
   expect(await approve()).toMatchObject({ error: { code: "interaction_not_found" } });
+});
+
+test("a reply is read on although its question was answered before", async () => {
+  const { call } = await connect();
+  const { sessionId } = await call("ask_for_floor", { agentId: "player" });
+  const { requestId } = (await call("speak", { sessionId, content: "hello" })).asked;
+  const going = { sessionId, isRunning: true };
+  expect(await call("answer", { sessionId, requestId, response: "b", waitSeconds: 0 })).toMatchObject(going);
+  const read = call("read_reply", { sessionId, waitSeconds: 600 });
+  await expect.poll(openStreams).toBe(1);
+  await call("abort", { sessionId });
+  expect(await read).toMatchObject({ isRunning: false, isCancelled: true });
 });
 
 test("the MCP server returns failures as results that a model can read", async () => {

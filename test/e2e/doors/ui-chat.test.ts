@@ -374,6 +374,19 @@ test("a question that was answered elsewhere is not answered again by a page tha
   expect([page.status, page.errors]).toEqual(["ready", []]);
 });
 
+test("of two questions the one that was answered elsewhere is not asked again after the answer to the other", async () => {
+  const calls = ["1", "2"].map((id) => ({ id, name: "ask-user", arguments: `{"question":"Which ${id}?"}` }));
+  provider.willReply({ kind: "stream", calls }, { kind: "stream", text: ["Both."] });
+  const chat = open("both", { agentId: "model" });
+  await chat.sendMessage({ text: "hello" });
+  const log = await node.stream(`/session/${chat.id}/events`);
+  const asked = [await log.find("user_question_request"), await log.find("user_question_request")];
+  const other = asked.find(({ requestId }) => requestId !== question(chat).toolCallId);
+  await answerElsewhere(chat.id, other!.requestId!);
+  await choose(chat, "a");
+  expect([chat.text, chat.errors]).toEqual(["Both.", []]);
+});
+
 test("a reply whose connection was lost is resumed: nothing is lost, and nothing arrives twice", async () => {
   const chat = open("resumed");
   const sending = chat.sendMessage({ text: "count" });
