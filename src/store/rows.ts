@@ -7,7 +7,7 @@ import type { RunEffect } from "../protocol/internal/effect.ts";
 import type { Message, MessageStatus } from "../protocol/message.ts";
 import type { Session } from "../protocol/session.ts";
 import { sessionJson } from "../protocol/session-json.ts";
-import type { ConnectionRow, DraftPage, FloorChange, FloorRow } from "./store.ts";
+import type { ConnectionRow, DraftPage, FloorChange, FloorRow, LogSlice } from "./store.ts";
 
 export interface EventRow {
   floorSeq: number;
@@ -32,6 +32,9 @@ export function entryOf(row: EventRow, json: string = row.json): LogEntry {
     json,
   };
 }
+
+/** The log of an unused floor. */
+export const emptyLog = (): LogSlice => ({ entries: [], head: 0, lowWater: 0 });
 
 export interface FloorListRow {
   floorId: FloorId;

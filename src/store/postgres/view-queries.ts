@@ -6,6 +6,7 @@ import type { LogLine } from "../../protocol/message.ts";
 import { readPage, weightOfFloor } from "../row-page.ts";
 import {
   type EventRow,
+  emptyLog,
   entryOf,
   type FloorListRow,
   floorOfRow,
@@ -56,7 +57,7 @@ interface LogLineRow extends Rest<LogLine> {
   afterKey: number | null;
 }
 
-interface LogRow extends Omit<EventRow, "floorSeq"> {
+interface LoggedEventRow extends Omit<EventRow, "floorSeq"> {
   head: number;
   lowWater: number;
   floorSeq: number | null;
@@ -142,18 +143,16 @@ export const viewQueries = (db: Database) => ({
   },
 
   async readSessionLog(id: SessionId, after: Seq, limit: number): Promise<LogSlice | undefined> {
-    return sliceOf(await db.query<LogRow>(SESSION_LOG, [id, after, limit]));
+    return sliceOf(await db.query<LoggedEventRow>(SESSION_LOG, [id, after, limit]));
   },
 
   async readFloorLog(id: FloorId, after: FloorSeq, limit: number): Promise<LogSlice> {
-    const slice = sliceOf(await db.query<LogRow>(FLOOR_LOG, [id, after, limit]));
-    return slice ?? { entries: [], head: 0, lowWater: 0 };
+    return sliceOf(await db.query<LoggedEventRow>(FLOOR_LOG, [id, after, limit])) ?? emptyLog();
   },
 
   async readFloorLogBack(id: FloorId, before: FloorSeq | undefined, limit: number): Promise<LogSlice> {
     const to = before ?? Number.MAX_SAFE_INTEGER;
-    const slice = sliceOf(await db.query<LogRow>(FLOOR_LOG_BACK, [id, to, limit]));
-    return slice ?? { entries: [], head: 0, lowWater: 0 };
+    return sliceOf(await db.query<LoggedEventRow>(FLOOR_LOG_BACK, [id, to, limit])) ?? emptyLog();
   },
 
   async listFloors({ after = "" as FloorId, ids, state, ownerId, limit }: StoredFloorQuery): Promise<StoredFloorPage> {
@@ -180,7 +179,7 @@ function newestOf(rows: readonly PageRow[], limit: number) {
   return { messages: messages.reverse(), hasMore };
 }
 
-function sliceOf(rows: readonly LogRow[]): LogSlice | undefined {
+function sliceOf(rows: readonly LoggedEventRow[]): LogSlice | undefined {
   const [first] = rows;
   if (!first) return undefined;
   const found = rows.filter(({ floorSeq }) => floorSeq !== null) as EventRow[];

@@ -127,26 +127,34 @@ export const SESSION_LOG = {
     WHERE s.id = $1 ORDER BY e.seq`,
 };
 
-/**
- * $1: a floor; $2: the number before the first event; $3: the limit. The last event of a deleted session stays in the
- * floor's log, although its row was deleted with the session.
- */
-export const FLOOR_LOG = {
-  name: "floor_log",
-  text: `
-    SELECT f.head, f.low_water AS "lowWater", ${EVENT}
-    FROM floors f LEFT JOIN LATERAL (
-      SELECT * FROM (SELECT logged.*, ${weighed("octet_length(logged.json)", "logged.floor_seq")} FROM (SELECT * FROM (
-        (SELECT e.floor_seq, (SELECT s.id FROM sessions s WHERE s.session_key = e.session_key) AS session_id, e.seq,
-            e.type, e.request_id, e.at, e.json
-          FROM events e WHERE e.floor_key = f.floor_key AND e.floor_seq > $2 ORDER BY e.floor_seq LIMIT $3)
-        UNION ALL
-        (SELECT t.floor_seq, t.session_id, t.seq, t.type, t.request_id, t.at, t.json
-          FROM tombstones t WHERE t.floor_key = f.floor_key AND t.floor_seq > $2 ORDER BY t.floor_seq LIMIT $3)
-      ) every_one ORDER BY floor_seq LIMIT $3) logged) weighed WHERE before < ${LOG_BYTES}
-    ) e ON true
-    WHERE f.id = $1 ORDER BY e.floor_seq`,
-};
+/** The last event of a deleted session stays in the floor's log, although its row was deleted with the session. */
+function floorLog(name: string, direction: "ASC" | "DESC"): Statement {
+  const beyond = direction === "ASC" ? ">" : "<";
+  const page = `floor_key = f.floor_key AND floor_seq ${beyond} $2 ORDER BY floor_seq ${direction} LIMIT $3`;
+  return {
+    name,
+    text: `
+      SELECT f.head, f.low_water AS "lowWater", ${EVENT}
+      FROM floors f LEFT JOIN LATERAL (
+        SELECT * FROM (
+          SELECT logged.*, ${weighed("octet_length(json)", `floor_seq ${direction}`)}
+          FROM (
+            (SELECT floor_seq, (SELECT id FROM sessions s WHERE s.session_key = e.session_key) AS session_id, seq, type,
+              request_id, at, json FROM events e WHERE ${page})
+            UNION ALL
+            (SELECT floor_seq, session_id, seq, type, request_id, at, json FROM tombstones WHERE ${page})
+            ORDER BY floor_seq ${direction} LIMIT $3
+          ) logged
+        ) logged WHERE before < ${LOG_BYTES}
+      ) e ON true
+      WHERE f.id = $1 ORDER BY e.floor_seq ${direction}`,
+  };
+}
+
+/** $1: a floor; $2: the number before the first event; $3: the limit. Oldest first. */
+export const FLOOR_LOG = floorLog("floor_log", "ASC");
+/** $1: a floor; $2: the number after the first event; $3: the limit. Newest first. */
+export const FLOOR_LOG_BACK = floorLog("floor_log_back", "DESC");
 
 /** $1: a floor; $2: the limit of sessions of each kind; $3: the limit of decisions. The floor's own row comes first. */
 export const FLOOR_VIEW = {
@@ -187,24 +195,6 @@ export const FLOOR_VIEW = {
       "octet_length(json)",
       "floor_seq DESC",
     )}) e ORDER BY e.floor_seq DESC)`,
-};
-
-/** $1: a floor; $2: the number after the first event; $3: the limit. The same as `FLOOR_LOG`, newest first. */
-export const FLOOR_LOG_BACK = {
-  name: "floor_log_back",
-  text: `
-    SELECT f.head, f.low_water AS "lowWater", ${EVENT}
-    FROM floors f LEFT JOIN LATERAL (
-      SELECT * FROM (SELECT logged.*, ${weighed("octet_length(logged.json)", "logged.floor_seq DESC")} FROM (SELECT * FROM (
-        (SELECT e.floor_seq, (SELECT s.id FROM sessions s WHERE s.session_key = e.session_key) AS session_id, e.seq,
-            e.type, e.request_id, e.at, e.json
-          FROM events e WHERE e.floor_key = f.floor_key AND e.floor_seq < $2 ORDER BY e.floor_seq DESC LIMIT $3)
-        UNION ALL
-        (SELECT t.floor_seq, t.session_id, t.seq, t.type, t.request_id, t.at, t.json
-          FROM tombstones t WHERE t.floor_key = f.floor_key AND t.floor_seq < $2 ORDER BY t.floor_seq DESC LIMIT $3)
-      ) every_one ORDER BY floor_seq DESC LIMIT $3) logged) weighed WHERE before < ${LOG_BYTES}
-    ) e ON true
-    WHERE f.id = $1 ORDER BY e.floor_seq DESC`,
 };
 
 /** $1: the id before the first floor; $2: the limit; $3: an owner or null; $4: only these floors, or null. */

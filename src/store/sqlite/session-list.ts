@@ -1,9 +1,9 @@
-import type { DatabaseSync, SQLInputValue } from "node:sqlite";
+import type { SQLInputValue } from "node:sqlite";
 import { sessionOfRow, type ViewRow } from "../rows.ts";
 import { fts5Query, MAX_HITS, termsOf } from "../search-words.ts";
 import { filteredColumns, hidesArchived } from "../session-filter.ts";
 import type { StoredSessionPage, StoredSessionQuery } from "../store.ts";
-import { prepareQuery, type Query } from "./query.ts";
+import type { ReadConnection } from "./read-connection.ts";
 
 const HITS = `
   WITH hits (session_key) AS MATERIALIZED (
@@ -13,40 +13,24 @@ const HITS = `
       (SELECT rowid FROM message_words WHERE words MATCH ? ORDER BY rowid DESC LIMIT ${MAX_HITS}))`;
 const EXACT_HIT = "WITH hits (session_key) AS MATERIALIZED (SELECT session_key FROM sessions WHERE id = ?)";
 
-/** Lists and searches sessions. Each combination of filters is one statement, prepared once. */
-export class SqliteSessionList {
-  readonly #db: DatabaseSync;
-  readonly #totals = new Map<string, Query<{ total: number }>>();
-  readonly #pages = new Map<string, Query<ViewRow>>();
-
-  constructor(db: DatabaseSync) {
-    this.#db = db;
-  }
-
-  /** Call it inside a read transaction, because the page and the total are two queries. */
-  list(query: StoredSessionQuery): StoredSessionPage {
+/** Lists and searches sessions. Each combination of filters is one statement. */
+export const sessionListRead = (db: ReadConnection) => ({
+  listSessions(query: StoredSessionQuery): Promise<StoredSessionPage> {
     const { page, pageSize } = query;
     const hits = hitsOf(query);
     const filter = filterOf(query);
     const rest = `${hits.join} ${filter.sql}`;
     const values = [...hits.values, ...filter.values];
-    const { total } = this.#prepare(this.#totals, `${hits.sql} SELECT count(*) AS total FROM ${rest}`).get(...values)!;
-    const rows = this.#prepare(
-      this.#pages,
-      `${hits.sql} SELECT view FROM ${rest} ORDER BY last_activity_at DESC, session_key DESC LIMIT ? OFFSET ?`,
-    ).all(...values, pageSize, page * pageSize);
-    return { sessions: rows.map(sessionOfRow), total };
-  }
-
-  #prepare<Row>(prepared: Map<string, Query<Row>>, sql: string): Query<Row> {
-    let query = prepared.get(sql);
-    if (!query) {
-      query = prepareQuery(this.#db, sql);
-      prepared.set(sql, query);
-    }
-    return query;
-  }
-}
+    const count = `${hits.sql} SELECT count(*) AS total FROM ${rest}`;
+    const list = `
+      ${hits.sql} SELECT view FROM ${rest} ORDER BY last_activity_at DESC, session_key DESC LIMIT ? OFFSET ?`;
+    return db.readSnapshot(() => {
+      const { total } = db.prepare<{ total: number }>(count).get(...values)!;
+      const rows = db.prepare<ViewRow>(list).all(...values, pageSize, page * pageSize);
+      return { sessions: rows.map(sessionOfRow), total };
+    });
+  },
+});
 
 /** The source of the sessions: all of them, or the hits of a search. */
 function hitsOf({ q, id = q?.trim() }: StoredSessionQuery): { sql: string; join: string; values: SQLInputValue[] } {

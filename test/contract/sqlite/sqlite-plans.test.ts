@@ -2,10 +2,11 @@ import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { expect, onTestFinished, test } from "vitest";
 import { prepareFile } from "../../../src/store/sqlite/database-file.ts";
 import { FileGuard } from "../../../src/store/sqlite/file-identity.ts";
+import { ReadConnection } from "../../../src/store/sqlite/read-connection.ts";
 import { JobWriter } from "../../../src/store/sqlite/rows/job-writer.ts";
-import { SqliteSessionList } from "../../../src/store/sqlite/session-list.ts";
-import { StateReader } from "../../../src/store/sqlite/state-reader.ts";
-import { ViewReader } from "../../../src/store/sqlite/view-reader.ts";
+import { sessionListRead } from "../../../src/store/sqlite/session-list.ts";
+import { stateReads } from "../../../src/store/sqlite/state-reads.ts";
+import { viewReads } from "../../../src/store/sqlite/view-reads.ts";
 import { makeFolder } from "../../support/stores/sqlite-place.ts";
 import { SESSION_QUERIES } from "../store/session-queries.ts";
 
@@ -49,12 +50,13 @@ test("every statement finds its rows by an index", async () => {
   const db = new WatchedDatabase(file);
   onTestFinished(() => db.close());
   new JobWriter(db, new FileGuard(file, opened));
-  new StateReader(db, () => {});
-  new ViewReader(db, () => {});
-  const list = new SqliteSessionList(db);
-  for (const query of SESSION_QUERIES) list.list(query);
+  const reader = new ReadConnection(db, () => {});
+  stateReads(reader);
+  viewReads(reader);
+  const { listSessions } = sessionListRead(reader);
+  for (const query of SESSION_QUERIES) await listSessions(query);
 
-  const statements = db.prepared.map((sql) => sql.trim()).filter((sql) => !/^(BEGIN|COMMIT)/.test(sql));
+  const statements = db.prepared.map((sql) => sql.trim()).filter((sql) => !/^(BEGIN|COMMIT|ROLLBACK)/.test(sql));
   expect(statements.length).toBeGreaterThan(60);
   const slow = statements
     // Every effect is moved.
