@@ -2,9 +2,8 @@
 import type { Job, Queue } from "bullmq";
 import type { Redis } from "ioredis";
 import type { Alarm } from "../protocol/internal/effect.ts";
-import type { Clock } from "../shared/ports/clock.ts";
 import { within } from "../shared/waiting.ts";
-import { BullmqWork, type Handler } from "./bullmq-work.ts";
+import { BullmqWork, type BullmqWorkOptions, type Handler } from "./bullmq-work.ts";
 import type { Queued, WaitingRuns } from "./run-queue.ts";
 
 /** The number of queue events that Redis keeps, for inspection with BullMQ's tools. */
@@ -18,14 +17,9 @@ const LOOKED_AT = 99;
 /** How long closing may take, in ms. */
 const CLOSE_MS = 1_000;
 
-export interface BullmqKindQueueOptions {
+export interface BullmqKindQueueOptions extends Pick<BullmqWorkOptions, "worker" | "prefix" | "clock" | "onFault"> {
   /** Fails fast. */
   producer: Redis;
-  /** Waits for Redis without a limit while it is away. */
-  worker: Redis;
-  prefix: string;
-  clock: Clock;
-  onFault: (error: unknown) => void;
 }
 
 /** One of BullMQ's queues: runs, or alarms. */
@@ -108,19 +102,10 @@ export class BullmqKindQueue {
   async process(handler: Handler, concurrency: number): Promise<BullmqWork> {
     if (this.#isOpening || this.#work?.isStopped === false)
       throw new Error(`the queue ${this.#name} already has a handler`);
-    const { worker: connection, prefix, clock, onFault } = this.#options;
     this.#isOpening = true;
     try {
-      this.#work = await BullmqWork.open({
-        bullmq: this.#bullmq,
-        name: this.#name,
-        connection,
-        prefix,
-        concurrency,
-        handler,
-        clock,
-        onFault,
-      });
+      const name = this.#name;
+      this.#work = await BullmqWork.open({ ...this.#options, bullmq: this.#bullmq, name, concurrency, handler });
       return this.#work;
     } finally {
       this.#isOpening = false;

@@ -29,7 +29,8 @@ export interface BullmqWorkOptions {
   bullmq: typeof import("bullmq");
   /** The name of the queue. */
   name: string;
-  connection: Redis;
+  /** Waits for Redis without a limit while it is away. */
+  worker: Redis;
   prefix: string;
   concurrency: number;
   handler: Handler;
@@ -66,7 +67,7 @@ export class BullmqWork implements Processing {
   }
 
   private constructor(options: BullmqWorkOptions) {
-    const { bullmq, name, connection, prefix, concurrency, onFault } = options;
+    const { bullmq, name, worker: connection, prefix, concurrency, onFault } = options;
     this.#options = options;
     this.#worker = new bullmq.Worker<Queued>(name, (job, token) => this.#callHandler(job, token), {
       connection,
