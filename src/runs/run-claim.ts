@@ -5,8 +5,8 @@ import { writeMessage } from "../protocol/internal/bus-message.ts";
 import type { Command } from "../protocol/internal/command.ts";
 import type { RunEffect } from "../protocol/internal/effect.ts";
 import { runTopic } from "../protocol/internal/floor-message.ts";
-import type { Accepted, Reply } from "../protocol/internal/reply.ts";
-import type { RunSignal } from "../protocol/internal/run.ts";
+import type { Reply } from "../protocol/internal/reply.ts";
+import type { RunSignal, RunTask } from "../protocol/internal/run.ts";
 import type { Clock } from "../shared/ports/clock.ts";
 
 /** How long a worker waits for an answer from the run's present driver, in ms (rule C10). */
@@ -27,7 +27,7 @@ export interface RunClaimOptions {
  * its driver, and silence makes this claim the next attempt.
  * @returns undefined if the floor refuses
  */
-export async function requestTask(effect: RunEffect, options: RunClaimOptions): Promise<Accepted | undefined> {
+export async function requestTask(effect: RunEffect, options: RunClaimOptions): Promise<RunTask | undefined> {
   const { sessionId, runId } = effect;
   const { send, newId } = options;
   const command = { type: "run.claim" as const, sessionId, runId, claimId: newId() };
@@ -35,7 +35,7 @@ export async function requestTask(effect: RunEffect, options: RunClaimOptions): 
   if (reply.ok && reply.isClaimed && !(await isDriven(runId, options))) {
     reply = await send(effect, { ...command, hasNoDriver: true });
   }
-  return reply.ok ? reply : undefined;
+  return reply.ok ? reply.task : undefined;
 }
 
 /** Ask all workers whether one of them drives the run. */

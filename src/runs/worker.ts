@@ -84,6 +84,8 @@ interface HandledRun {
   isOurs: boolean;
   /** Signals that arrived before the attempt's driver started. */
   signals: RunSignal[];
+  /** The attempt, while its driver runs. */
+  drive?: Drive | undefined;
 }
 
 interface Drive {
@@ -99,7 +101,6 @@ interface Drive {
 export class Worker {
   readonly #options: WorkerOptions;
   /** One attempt per run at a time. */
-  readonly #drives = new TransientMap<RunId, Drive>();
   readonly #handled = new TransientMap<RunId, HandledRun>();
   readonly #limits: RunLimits;
   readonly #claiming: RunClaimOptions;
@@ -136,14 +137,18 @@ export class Worker {
     this.#stopping.abort();
     this.#handedOver?.end();
     const ended = this.#processing?.stop() ?? Promise.resolve();
-    for (const drive of this.#drives.values()) this.#giveBackAtOnce(drive);
+    for (const drive of this.#drives()) this.#giveBackAtOnce(drive);
     await within(clock, graceMs, ended);
-    for (const { driver } of this.#drives.values()) driver.giveBack(false);
+    for (const { driver } of this.#drives()) driver.giveBack(false);
     await within(clock, giveBackMs, ended);
-    for (const { driver } of this.#drives.values()) driver.abandon();
+    for (const { driver } of this.#drives()) driver.abandon();
     // The agents' programs must not outlive this node.
     await this.#options.agents.close?.();
     await ended;
+  }
+
+  #drives(): Drive[] {
+    return this.#handled.values().flatMap(({ drive }) => drive ?? []);
   }
 
   #giveBackAtOnce({ driver, work }: Drive): void {
@@ -158,7 +163,7 @@ export class Worker {
     if (before) {
       // A running attempt needs no second one. But the floor may have given up an attempt that is being claimed or is
       // ending.
-      if (this.#drives.get(runId)?.driver.isEnding !== false) before.isOfferedAgain = true;
+      if (before.drive?.driver.isEnding !== false) before.isOfferedAgain = true;
       return;
     }
     if (!this.#limits.reserve(effect)) return;
@@ -180,19 +185,16 @@ export class Worker {
   /** @returns false if the floor is unreachable for now */
   async #tryToDrive(effect: RunEffect, handled: HandledRun, isFirst: boolean): Promise<boolean> {
     const { runId } = effect;
-    const { bus, store, clock, log, onClaimed, tracer } = this.#options;
+    const { bus, store, log } = this.#options;
     let subscription: Subscription | undefined;
     try {
       // Subscribe before the claim, so that no signal is missed.
-      subscription = await bus.subscribe(runTopic(store.epoch, runId), (message) => this.#receive(runId, message));
+      subscription = await bus.subscribe(runTopic(store.epoch, runId), (message) =>
+        this.#receive(handled, runId, message),
+      );
       do {
         handled.isOfferedAgain = false;
-        handled.isOurs = false;
-        const task = (await requestTask(effect, this.#claiming))?.task;
-        handled.isOurs = task !== undefined;
-        if (!task) continue;
-        if (!task.purpose) onClaimed?.(Math.max(0, clock.now() - effect.dueAt));
-        await traceRun(tracer, effect, task, (traced) => this.#drive(traced, task));
+        await this.#claimAndDrive(effect, handled);
       } while (handled.isOfferedAgain && !this.#stopping.signal.aborted);
       return true;
     } catch (error) {
@@ -204,6 +206,17 @@ export class Worker {
     } finally {
       subscription?.end();
     }
+  }
+
+  /** Do nothing if the floor refuses the claim. */
+  async #claimAndDrive(effect: RunEffect, handled: HandledRun): Promise<void> {
+    const { clock, onClaimed, tracer } = this.#options;
+    handled.isOurs = false;
+    const task = await requestTask(effect, this.#claiming);
+    if (!task) return;
+    handled.isOurs = true;
+    if (!task.purpose) onClaimed?.(Math.max(0, clock.now() - effect.dueAt));
+    await traceRun(tracer, effect, task, (traced) => this.#drive(traced, task, handled));
   }
 
   /**
@@ -227,9 +240,9 @@ export class Worker {
   }
 
   /** @returns the outcome as this worker saw it */
-  async #drive(effect: RunEffect, task: RunTask): Promise<RunOutcome["kind"]> {
+  async #drive(effect: RunEffect, task: RunTask, handled: HandledRun): Promise<RunOutcome["kind"]> {
     const { agents, clock, metrics, store, home } = this.#options;
-    const { runId, agentId, purpose = "turn" } = task;
+    const { agentId, purpose = "turn" } = task;
     const begunAt = clock.now();
     const end = (outcome: RunOutcome["kind"], failure?: Omit<RunFailure, "at" | "agentId">) => {
       const now = clock.now();
@@ -252,16 +265,16 @@ export class Worker {
       onWait: () => this.#updateLimits(),
     });
     const drive: Drive = { work, driver };
-    this.#drives.set(runId, drive);
+    handled.drive = drive;
     this.#updateLimits();
     if (this.#stopping.signal.aborted) this.#giveBackAtOnce(drive);
-    for (const signal of this.#handled.get(runId)?.signals.splice(0) ?? []) this.#obey(drive, signal);
+    for (const signal of handled.signals.splice(0)) this.#obey(drive, signal);
     try {
-      const { kind } = await drive.driver.run();
-      return end(kind, drive.driver.failure);
+      const { kind } = await driver.run();
+      return end(kind, driver.failure);
     } finally {
       this.#setHeld(drive, false);
-      this.#drives.delete(runId);
+      handled.drive = undefined;
       this.#updateLimits();
     }
   }
@@ -277,16 +290,14 @@ export class Worker {
     await this.#send(effect, { type: "run.report", sessionId, runId, attempt, n: 1, parts: [], outcome });
   }
 
-  #receive(runId: RunId, message: Uint8Array): void {
-    const handled = this.#handled.get(runId);
+  #receive(handled: HandledRun, runId: RunId, message: Uint8Array): void {
     const signal = readMessage(RunSignal, message);
-    if (!handled || !signal) return;
+    if (!signal) return;
     if (signal.signal === "who") {
       if (handled.isOurs) void this.#options.bus.publish(signal.replyTo, writeMessage({ runId }));
       return;
     }
-    const drive = this.#drives.get(runId);
-    if (drive) return this.#obey(drive, signal);
+    if (handled.drive) return this.#obey(handled.drive, signal);
     handled.signals.push(signal);
     if (handled.signals.length > MAX_SIGNALS) handled.signals.shift();
   }
@@ -307,7 +318,7 @@ export class Worker {
       drive.held = { since: clock.now(), timer };
     }
     this.#updateLimits();
-    const held = [...this.#drives.values()].filter((other) => other.held);
+    const held = this.#drives().filter((other) => other.held);
     if (held.length <= maxHeld) return;
     const oldest = held.reduce((first, other) => (other.held!.since < first.held!.since ? other : first));
     oldest.driver.giveBack(true);
@@ -316,7 +327,8 @@ export class Worker {
   /** Tell the run limits, the queue and the metrics in which state each run is. */
   #updateLimits(): void {
     let driven = 0;
-    for (const [runId, drive] of this.#drives.entries()) {
+    for (const [runId, { drive }] of this.#handled.entries()) {
+      if (!drive) continue;
       const state = stateOf(drive);
       if (state === "running") driven += 1;
       this.#limits.set(runId, state);
