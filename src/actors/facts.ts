@@ -7,8 +7,14 @@ import type { Accepted, Reply } from "../protocol/internal/reply.ts";
 import type { RunSignal } from "../protocol/internal/run.ts";
 import type { FinishReason, LogLine, Message, MessageStatus, Played, Usage } from "../protocol/message.ts";
 
+/** What deadlines follow from beside the state. */
+export interface DeadlineSources {
+  readonly catalog: Catalog;
+  readonly interactionTimeoutMs: number;
+}
+
 /** What the host passes to the machines with every command: they have no clock, randomness or files of their own. */
-export interface Given {
+export interface Given extends DeadlineSources {
   /** In ms since 1970. Never goes back on a floor. */
   readonly now: number;
   /** The floor's time, in ms: as `now`, without the jumps of the wall clock. Deadlines are measured in it (rule C9). */
@@ -17,8 +23,6 @@ export interface Given {
   readonly lateMs?: number;
   /** Unique per applied command. Ids of effects are made from it, so that each is used once (rule C7). */
   readonly stamp: string;
-  readonly catalog: Catalog;
-  readonly interactionTimeoutMs: number;
 }
 
 export type LoggedEvent = {

@@ -1,5 +1,5 @@
 import type { Fact, Given } from "../actors/facts.ts";
-import { type Delivery, FloorActors } from "../actors/host/floor-actors.ts";
+import { type CommandResult, FloorActors } from "../actors/host/floor-actors.ts";
 import type { SessionMachineState } from "../actors/host/session-machine-state.ts";
 import { deadlineOf } from "../actors/session/session-deadlines.ts";
 import type { Catalog } from "../config/catalog/catalog.ts";
@@ -174,7 +174,7 @@ export class SteppedFloor {
     return { now, time: this.#time, stamp, catalog: this.#catalog, interactionTimeoutMs: INTERACTION_TIMEOUT_MS };
   }
 
-  #dated(facts: Delivery["facts"]): TimedFact[] {
+  #dated(facts: CommandResult["facts"]): TimedFact[] {
     let at = this.now;
     const dated: TimedFact[] = [];
     for (const fact of facts) {

@@ -4,7 +4,7 @@ import type { Catalog } from "../../config/catalog/catalog.ts";
 import type { FloorId, SessionId } from "../../protocol/ids.ts";
 import type { Reply } from "../../protocol/internal/reply.ts";
 import { flow } from "../../shared/flow.ts";
-import type { Emitted, Fact, Given } from "../facts.ts";
+import type { DeadlineSources, Emitted, Fact, Given } from "../facts.ts";
 import { type ArbiterEvent, arbiterMachine } from "../floor/arbiter.ts";
 import type { ArbiterContext } from "../floor/arbiter-step.ts";
 import { everyone } from "../floor/floor-state.ts";
@@ -16,7 +16,7 @@ import { SessionMachineState } from "./session-machine-state.ts";
 import { transitionOf } from "./session-transition.ts";
 
 /** The result of one command. */
-export interface Delivery {
+export interface CommandResult {
   /** In the order in which they happened, transitions included. */
   facts: Exclude<Fact, { type: "reply" }>[];
   reply: Reply;
@@ -29,9 +29,6 @@ interface Due {
   session?: SessionActor;
   what?: DueEvent["what"];
 }
-
-/** What deadlines follow from beside the state. */
-type DeadlineSources = Pick<Given, "catalog" | "interactionTimeoutMs">;
 
 /** Idle sessions kept in memory although the floor does not need them. */
 const MAX_WARM = 16;
@@ -221,17 +218,17 @@ export class FloorActors {
    * Carry out everything that is due by `given.time`, in the order of the deadlines, each at its own moment.
    * @throws BrokenActors
    */
-  catchUp(given: Given): Delivery["facts"] {
+  catchUp(given: Given): CommandResult["facts"] {
     this.#facts = [];
     this.#guard(() => this.#carryOutDue(given, "-"));
-    return this.#facts as Delivery["facts"];
+    return this.#facts as CommandResult["facts"];
   }
 
   /**
    * Step the machines by one command. Due deadlines are carried out before it, and those that it makes due after it.
    * @throws BrokenActors if a machine throws, or does not answer exactly once; drop the actors then
    */
-  apply(command: Extract<ArbiterEvent, { given: unknown }>): Delivery {
+  apply(command: Extract<ArbiterEvent, { given: unknown }>): CommandResult {
     this.#facts = [];
     this.#guard(() => {
       const { given } = command;
@@ -245,7 +242,7 @@ export class FloorActors {
       this.#lastNow = Math.max(this.#lastNow, given.now);
       this.#carryOutDue(given, "+");
     });
-    const facts: Delivery["facts"] = [];
+    const facts: CommandResult["facts"] = [];
     let answer: Extract<Fact, { type: "reply" }> | undefined;
     for (const fact of this.#facts) {
       if (fact.type !== "reply") facts.push(fact);

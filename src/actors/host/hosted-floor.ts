@@ -10,7 +10,7 @@ import type { Clock, Timer } from "../../shared/ports/clock.ts";
 import type { Logger } from "../../shared/ports/logger.ts";
 import type { Tracer } from "../../shared/ports/tracer.ts";
 import type { Receipt, ReceiptStore, SessionRow } from "../../store/store.ts";
-import type { Given } from "../facts.ts";
+import type { DeadlineSources, Given } from "../facts.ts";
 import { type Activation, CommitConflict, loadActivation } from "./activation.ts";
 import type { Announcer } from "./announcer.ts";
 import { BrokenActors } from "./floor-actors.ts";
@@ -249,7 +249,7 @@ export class HostedFloor {
   /** Commit what the ledger has, and announce it. @returns whether there was anything */
   async #write(ledger: Ledger, { actors, state }: Activation, commands: number): Promise<boolean> {
     const { store, clock, metrics } = this.#options;
-    const batch = ledger.close(actors, this.#rules());
+    const batch = ledger.close(actors, this.#sources());
     if (!batch) return false;
     const begunAt = clock.now();
     const outcome = store.commit(batch.change);
@@ -286,7 +286,7 @@ export class HostedFloor {
       const time = this.#time();
       const rows = await this.#options.store.loadDue(this.id, actors.sessionIds, DUE_PAGE + 1);
       const due = rows.slice(0, DUE_PAGE).filter(({ dueAt }) => dueAt! <= time);
-      for (const row of due) loadDue(row, activation, this.#rules());
+      for (const row of due) loadDue(row, activation, this.#sources());
       state.outsideDueAt = rows[due.length]?.dueAt;
       const ledger = new Ledger(this.id, state);
       const given = this.#given(state, state.outsideDueAt);
@@ -306,10 +306,10 @@ export class HostedFloor {
     const jumpedMs = clock.now() - present;
     const time = until === undefined ? present : Math.min(present, until);
     state.lastNow = Math.max(state.lastNow, time + jumpedMs);
-    return { now: state.lastNow, time, stamp: newId(), ...this.#rules() };
+    return { now: state.lastNow, time, stamp: newId(), ...this.#sources() };
   }
 
-  #rules(): Pick<Given, "catalog" | "interactionTimeoutMs"> {
+  #sources(): DeadlineSources {
     return { catalog: this.#options.catalog(), interactionTimeoutMs: this.#options.interactionTimeoutMs };
   }
 
@@ -320,9 +320,9 @@ export class HostedFloor {
 
   #applyOne(pending: PendingCommand, { actors, state }: Activation, ledger: Ledger): Reply {
     const { envelope } = pending;
-    const brought = sessionCreatedBy(envelope.command);
+    const createdId = sessionCreatedBy(envelope.command);
     // Rule C20: an earlier command of this batch deleted the session.
-    if (brought && actors.machineState(brought)?.value.lifecycle === "deleted") {
+    if (createdId && actors.machineState(createdId)?.value.lifecycle === "deleted") {
       return { ok: false, code: "idempotency_mismatch" };
     }
     const given = this.#given(state);
@@ -399,14 +399,10 @@ export class HostedFloor {
 /**
  * Add a session whose row says that it is due. A new catalogue may have moved its deadline: the row then learns of it.
  */
-function loadDue(
-  row: SessionRow,
-  { actors, state }: Activation,
-  rules: Pick<Given, "catalog" | "interactionTimeoutMs">,
-) {
+function loadDue(row: SessionRow, { actors, state }: Activation, sources: DeadlineSources) {
   const { id } = row.session;
   loadRow(row, actors, state);
-  if (actors.machineState(id)!.deadline(rules)?.at !== row.dueAt) actors.touch(id);
+  if (actors.machineState(id)!.deadline(sources)?.at !== row.dueAt) actors.touch(id);
 }
 
 const commandKey = ({ caller, commandId }: Envelope): string => `${caller ?? ""}\n${commandId}`;

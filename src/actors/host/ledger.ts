@@ -6,7 +6,7 @@ import type { Message } from "../../protocol/message.ts";
 import { flow } from "../../shared/flow.ts";
 import type { Trace } from "../../shared/ports/tracer.ts";
 import type { FloorChange, LogRow, MessageWrite, Receipt, SessionRow, StagedSession } from "../../store/store.ts";
-import type { DraftClose, Fact, Given } from "../facts.ts";
+import type { DeadlineSources, DraftClose, Fact } from "../facts.ts";
 import { reservationOf } from "../floor/arbiter-step.ts";
 import type { FloorActors } from "./floor-actors.ts";
 import type { SessionMachineState } from "./session-machine-state.ts";
@@ -124,14 +124,13 @@ export class Ledger {
 
   /**
    * Collect the batch into one change, and release sessions that the floor does not need.
-   * @param rules what deadlines follow from beside the state
    * @returns undefined if there is nothing to commit
    */
-  close(actors: FloorActors, rules: Pick<Given, "catalog" | "interactionTimeoutMs">): Batch | undefined {
+  close(actors: FloorActors, sources: DeadlineSources): Batch | undefined {
     const state = this.#state;
     const before = state.alarmAt;
-    state.outsideDueAt = earlier(state.outsideDueAt, actors.nextDueOutside(rules));
-    state.alarmAt = earlier(state.outsideDueAt, actors.nextDue(rules));
+    state.outsideDueAt = earlier(state.outsideDueAt, actors.nextDueOutside(sources));
+    state.alarmAt = earlier(state.outsideDueAt, actors.nextDue(sources));
     const { alarmAt: alarm, outsideDueAt: outside } = state;
     const machineStates = new Map<SessionId, SessionMachineState>();
     for (const machineState of actors.drainTouched()) machineStates.set(machineState.context.id, machineState);
@@ -144,7 +143,7 @@ export class Ledger {
     const sessions: SessionRow[] = [];
     for (const [id, machineState] of machineStates) {
       const { value, view, memory } = machineState;
-      const dueAt = machineState.deadline(rules)?.at;
+      const dueAt = machineState.deadline(sources)?.at;
       if (value.lifecycle === "deleted") gone.add(id);
       else sessions.push({ session: view, memory, head: this.seqOf(id), dueAt });
     }

@@ -1,6 +1,6 @@
 import type { Catalog } from "../../config/catalog/catalog.ts";
 import type { Session } from "../../protocol/session.ts";
-import type { Given } from "../facts.ts";
+import type { DeadlineSources } from "../facts.ts";
 import type { MachineState } from "../machine/machine-player.ts";
 import type { Configuration } from "../machine/machine-table.ts";
 import { memoryOf, type SessionContext, type SessionValue, sessionView } from "../session/session-context.ts";
@@ -30,9 +30,9 @@ export class SessionMachineState implements MachineState<SessionContext> {
   }
 
   /** Its earliest deadline, by this catalogue. */
-  deadline(given: Pick<Given, "catalog" | "interactionTimeoutMs">): SessionDeadline | undefined {
-    if (this.#deadline?.of !== given.catalog) {
-      this.#deadline = { of: given.catalog, first: deadlineOf(this.context, given) };
+  deadline(sources: DeadlineSources): SessionDeadline | undefined {
+    if (this.#deadline?.of !== sources.catalog) {
+      this.#deadline = { of: sources.catalog, first: deadlineOf(this.context, sources) };
     }
     return this.#deadline.first;
   }

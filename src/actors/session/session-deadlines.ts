@@ -1,6 +1,6 @@
 /** The deadlines of a session. None is stored: each follows from when a state began, and from the catalogue. */
 
-import type { Given } from "../facts.ts";
+import type { DeadlineSources } from "../facts.ts";
 import { expireInteraction } from "./interactions.ts";
 import { releaseStopped } from "./runs.ts";
 import { isAudible, type Lengths, type SessionContext, STOP_GRACE_MS } from "./session-context.ts";
@@ -20,7 +20,7 @@ export interface SessionDeadline {
  */
 export function deadlineOf(
   context: SessionContext,
-  { catalog, interactionTimeoutMs }: Pick<Given, "catalog" | "interactionTimeoutMs">,
+  { catalog, interactionTimeoutMs }: DeadlineSources,
   isReserved = false,
 ): SessionDeadline | undefined {
   // An agent that has left the catalogue keeps the lengths that its session's state began with.

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { Fact } from "../../../src/actors/facts.ts";
 import { numbersOfAgent, withNumbers } from "../../../src/actors/floor/contender.ts";
 import { everyone, type FloorRules, rulesOf } from "../../../src/actors/floor/floor-state.ts";
-import type { Delivery, FloorActors } from "../../../src/actors/host/floor-actors.ts";
+import type { CommandResult, FloorActors } from "../../../src/actors/host/floor-actors.ts";
 import { isAudible, writtenState } from "../../../src/actors/session/session-context.ts";
 import type { Catalog } from "../../../src/config/catalog/catalog.ts";
 import { checkArrangement, checkBlocked, must as mustSay } from "../../../src/policy/arrangement-check.ts";
@@ -56,7 +56,7 @@ export class FloorInvariants {
   check(
     asks: string | undefined,
     before: FloorBefore,
-    { facts, reply }: Delivery,
+    { facts, reply }: CommandResult,
     actors: FloorActors,
     at: number,
   ): void {
@@ -188,7 +188,7 @@ export class FloorInvariants {
     }
   }
 
-  #rejectionTouchesNobody(facts: Delivery["facts"], reply: Delivery["reply"]): void {
+  #rejectionTouchesNobody(facts: CommandResult["facts"], reply: CommandResult["reply"]): void {
     if (reply.ok || reply.code !== "rejected") return;
     const decision = (reply.facts as { decision: Decision }).decision;
     for (const fact of facts) {

@@ -1,6 +1,6 @@
 import type { z } from "zod";
 import type { Fact, Given } from "../../../src/actors/facts.ts";
-import { type Delivery, FloorActors } from "../../../src/actors/host/floor-actors.ts";
+import { type CommandResult, FloorActors } from "../../../src/actors/host/floor-actors.ts";
 import {
   memoryOf,
   recallSession,
@@ -43,7 +43,7 @@ export class FloorStage {
     this.actors = new FloorActors(this.#floorId);
   }
 
-  deliver(command: LooseCommand): Delivery {
+  deliver(command: LooseCommand): CommandResult {
     const delivery = this.actors.apply({ ...(command as Command), given: this.given(this.#stamp++) });
     this.facts.push(...delivery.facts);
     this.#lastNow = this.now;
@@ -71,7 +71,7 @@ export class FloorStage {
     this.now = until;
   }
 
-  beat(sessionId: string): Delivery {
+  beat(sessionId: string): CommandResult {
     return this.deliver({ type: "session.heartbeat", sessionId });
   }
 

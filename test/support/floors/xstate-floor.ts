@@ -11,7 +11,7 @@ import type { FloorId, SessionId } from "../../../src/protocol/ids.ts";
 import type { Reply } from "../../../src/protocol/internal/reply.ts";
 
 type SessionSnapshot = SnapshotFrom<typeof sessionMachine>;
-type Delivery = { facts: Fact[]; reply: Reply | undefined };
+type CommandResult = { facts: Fact[]; reply: Reply | undefined };
 
 /** A floor run by XState's own actors, mailboxes and inspection: the reference for the tables. */
 export class XstateFloor {
@@ -43,7 +43,7 @@ export class XstateFloor {
   }
 
   /** @throws the error that a machine threw */
-  deliver(command: Extract<ArbiterEvent, { given: unknown }>): Delivery {
+  deliver(command: Extract<ArbiterEvent, { given: unknown }>): CommandResult {
     this.#facts = [];
     const { given } = command;
     this.#catchUp(given, "-");
