@@ -36,7 +36,8 @@ export function handleRequest(
   const decision = decide(step.floor, challenger, currentRules(step));
   const contender = newContender(step, numbers, sessionId);
   if (decision.outcome === "granted") {
-    const logged = grant(step, contender, request.as, decision, turn !== undefined);
+    const verb = waits === "queued" ? "activate" : "resume";
+    const logged = grant(step, contender, verb, decision, turn !== undefined);
     return passTurnOrAnswer(step, sessionId, logged, turn);
   }
   if (decision.outcome === "queued")

@@ -2,7 +2,6 @@
 
 import type { TurnInput } from "../../protocol/internal/command.ts";
 import type { PausedBy } from "../../protocol/session.ts";
-import type { Waits } from "../floor/arbitration.ts";
 import type { Contender } from "../floor/contender.ts";
 import { resumeRun, suspendRun } from "./runs.ts";
 import { isAudible } from "./session-context.ts";
@@ -11,12 +10,12 @@ import { agentOf, answerWithSession, type InternalEvent, type SessionStep } from
 import { dropSummaryWork } from "./summaries.ts";
 import { beginNext, beginWaitingTurn, dropTurns, endWithTurn, endWork, queueTurn, stopIdling } from "./turns.ts";
 
-/** Request the floor. `as`: the event that a grant causes. */
-export function requestFloor(
-  step: SessionStep,
-  request: { as: "activate" | "resume"; waits: Waits; turn?: TurnInput },
-): void {
-  step.toArbiter.push({ type: "request", sessionId: step.context.id, ...request, given: step.given });
+/** Request the floor: a new session waits in the queue if it is blocked, a paused one at its rank. */
+export function requestFloor(step: SessionStep, turn?: TurnInput): void {
+  const { context, given } = step;
+  const { id: sessionId, pausedBy } = context;
+  const waits = isAudible(context) ? "never" : pausedBy ? "paused" : "queued";
+  step.toArbiter.push({ type: "request", sessionId, waits, turn, given });
 }
 
 /** The session is audible from now on, as the holder or ducked. Its wait and its pause end. */

@@ -1,8 +1,7 @@
 import { enqueueActions, type ParameterizedObject, setup } from "xstate";
 import type { ErrorCode } from "../../protocol/errors.ts";
-import type { Activity, PausedBy, SessionState } from "../../protocol/session.ts";
+import type { Activity, SessionState } from "../../protocol/session.ts";
 import type { Emitted } from "../facts.ts";
-import type { Waits } from "../floor/arbitration.ts";
 import {
   applyAfterTurn,
   endLife,
@@ -43,9 +42,6 @@ export interface SessionInput {
   lifecycle: SessionState;
   activity: Activity;
 }
-
-/** How a session asks for the floor: the event that a grant causes, and where it waits if it is blocked. */
-type FloorRequest = { as: "activate" | "resume"; waits: Waits };
 
 type EventOf<T extends SessionEvent["type"]> = Extract<SessionEvent, { type: T }>;
 
@@ -90,15 +86,15 @@ const machine = setup({
     },
   },
   actions: {
-    requestFloor: does<"session.activate" | "session.resume", FloorRequest>((step, _, request) =>
-      requestFloor(step, request),
-    ),
-    requestFloorForTurn: does<"session.chat", FloorRequest>((step, { turn }, request) =>
-      refuseIfExternalOrBusy(step) ? undefined : requestFloor(step, { ...request, turn }),
+    requestFloor: does<"session.activate" | "session.resume">((step) => requestFloor(step)),
+    requestFloorForTurn: does<"session.chat">((step, { turn }) =>
+      refuseIfExternalOrBusy(step) ? undefined : requestFloor(step, turn),
     ),
     winFloor: does<"activate" | "resume">(winFloor),
     goBeneath: does<"duck">(goBeneath),
-    loseFloor: does<"preempt" | "yield", { pausedBy: PausedBy }>((step, _, { pausedBy }) => loseFloor(step, pausedBy)),
+    loseFloor: does<"preempt" | "yield">((step, { type }) =>
+      loseFloor(step, type === "preempt" ? "preemption" : "yield"),
+    ),
     pause: does<"session.pause">((step) => {
       loseFloor(step, "user");
       answerWithSession(step);
@@ -208,8 +204,8 @@ const anytime = {
 
 /** How an audible session goes silent. */
 const silenced = {
-  preempt: { target: "paused", actions: { type: "loseFloor", params: { pausedBy: "preemption" } } },
-  yield: { target: "paused", actions: { type: "loseFloor", params: { pausedBy: "yield" } } },
+  preempt: { target: "paused", actions: "loseFloor" },
+  yield: { target: "paused", actions: "loseFloor" },
   "session.pause": { target: "paused", actions: "pause" },
 } as const;
 
@@ -261,8 +257,8 @@ export const sessionMachine = machine.createMachine({
             duck: { target: "ducked", actions: "goBeneath" },
             queue: { actions: "queueUp" },
             unqueue: { actions: "leaveQueue" },
-            "session.activate": { actions: { type: "requestFloor", params: { as: "activate", waits: "queued" } } },
-            "session.chat": { actions: { type: "requestFloorForTurn", params: { as: "activate", waits: "queued" } } },
+            "session.activate": { actions: "requestFloor" },
+            "session.chat": { actions: "requestFloorForTurn" },
             "session.pause": refused("illegal_command", ALLOWED_WHEN_CREATED),
             "session.resume": refused("illegal_command", ALLOWED_WHEN_CREATED),
           },
@@ -272,8 +268,8 @@ export const sessionMachine = machine.createMachine({
             ...anytime,
             ...silenced,
             duck: { target: "ducked", actions: "goBeneath" },
-            "session.activate": { actions: { type: "requestFloor", params: { as: "activate", waits: "never" } } },
-            "session.resume": { actions: { type: "requestFloor", params: { as: "resume", waits: "never" } } },
+            "session.activate": { actions: "requestFloor" },
+            "session.resume": { actions: "requestFloor" },
             "session.chat": { actions: "receiveTurn" },
           },
         },
@@ -283,9 +279,9 @@ export const sessionMachine = machine.createMachine({
             ...silenced,
             duck: { actions: "goBeneath" },
             resume: { target: "active", actions: "winFloor" },
-            "session.activate": { actions: { type: "requestFloor", params: { as: "resume", waits: "never" } } },
-            "session.resume": { actions: { type: "requestFloor", params: { as: "resume", waits: "never" } } },
-            "session.chat": { actions: { type: "requestFloorForTurn", params: { as: "resume", waits: "never" } } },
+            "session.activate": { actions: "requestFloor" },
+            "session.resume": { actions: "requestFloor" },
+            "session.chat": { actions: "requestFloorForTurn" },
           },
         },
         paused: {
@@ -297,9 +293,9 @@ export const sessionMachine = machine.createMachine({
             queue: { actions: "queueUp" },
             yield: { actions: "stayPaused" },
             "session.pause": { actions: "pauseAgain" },
-            "session.activate": { actions: { type: "requestFloor", params: { as: "resume", waits: "paused" } } },
-            "session.resume": { actions: { type: "requestFloor", params: { as: "resume", waits: "paused" } } },
-            "session.chat": { actions: { type: "requestFloorForTurn", params: { as: "resume", waits: "paused" } } },
+            "session.activate": { actions: "requestFloor" },
+            "session.resume": { actions: "requestFloor" },
+            "session.chat": { actions: "requestFloorForTurn" },
           },
         },
         archived: {

@@ -108,7 +108,6 @@ export type EventForArbiter = Timely<
   | {
       type: "request";
       sessionId: SessionId;
-      as: "activate" | "resume";
       waits: Waits;
       turn?: TurnInput | undefined;
     }

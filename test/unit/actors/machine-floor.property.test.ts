@@ -271,7 +271,7 @@ const ARBITER_EVENTS = [
   { type: "floor.what_if", agentId: "music", given },
   { type: "alarm", given },
   { type: "due", given },
-  { type: "request", sessionId: "s", as: "resume", waits: "paused", given },
+  { type: "request", sessionId: "s", waits: "paused", given },
   { type: "left", sessionId: "s", given },
   { type: "switched", contender: { ...contender, priority: 5 }, given },
   { type: "load", input: { context: bare, lifecycle: "paused", activity: "idle" } },
