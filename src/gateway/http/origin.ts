@@ -25,7 +25,7 @@ export const CORS_OPTIONS = {
     "last-event-id",
     "authorization",
     "user-agent",
-    ...["session", "user", "zone", "workspace"].map((name) => `interlock-${name}`),
+    ...["session", "user", "zone", "workspace", "played"].map((name) => `interlock-${name}`),
     // Headers that OpenAI's client adds to each request.
     ...[
       "arch",
@@ -39,6 +39,7 @@ export const CORS_OPTIONS = {
       "timeout",
     ].map((name) => `x-stainless-${name}`),
     "mcp-protocol-version",
+    "mcp-session-id",
   ],
   exposedHeaders: [
     "retry-after",
@@ -47,6 +48,7 @@ export const CORS_OPTIONS = {
     "interlock-session",
     "interlock-run",
     "interlock-notice",
+    "mcp-session-id",
   ],
   /** How long the browser may cache a preflight, in s. */
   maxAge: 600,

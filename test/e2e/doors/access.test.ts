@@ -70,7 +70,7 @@ const preflight = (origin: string, path: string, headers: string) =>
 
 test("a page of a listed origin may send what these clients send", async () => {
   const sent =
-    "authorization,content-type,interlock-session,mcp-protocol-version,user-agent,x-stainless-arch,x-stainless-lang,x-stainless-os,x-stainless-package-version,x-stainless-retry-count,x-stainless-runtime,x-stainless-runtime-version,x-stainless-timeout";
+    "authorization,content-type,interlock-played,interlock-session,mcp-protocol-version,mcp-session-id,user-agent,x-stainless-arch,x-stainless-lang,x-stainless-os,x-stainless-package-version,x-stainless-retry-count,x-stainless-runtime,x-stainless-runtime-version,x-stainless-timeout";
   const { status, headers } = await preflight(PAGE, "/v1/chat/completions", sent);
   expect(status).toBe(204);
   const allowed = headers["access-control-allow-headers"]!.split(", ");
@@ -81,6 +81,16 @@ test("a page of a listed origin may send what these clients send", async () => {
   const answer = await node.send("POST", "/api/chat", { Origin: PAGE, ...type, ...bearer("ann") }, body);
   expect([answer.status, answer.headers["access-control-allow-origin"]]).toEqual([200, PAGE]);
   expect(answer.text).toContain("Hello ");
+});
+
+test("a page of a listed origin reads the headers by which answers name their run, and an MCP client", async () => {
+  const params = { protocolVersion: "2025-06-18", capabilities: {}, clientInfo: { name: "x", version: "1" } };
+  const message = JSON.stringify({ jsonrpc: "2.0", id: 0, method: "initialize", params });
+  const types = { "Content-Type": "application/json", Accept: "application/json, text/event-stream" };
+  const { headers } = await node.send("POST", "/mcp", { Origin: PAGE, ...types, ...bearer("ann") }, message);
+  expect(headers["mcp-session-id"]).toBeDefined();
+  const exposed = headers["access-control-expose-headers"]!.split(", ");
+  expect(exposed).toEqual(expect.arrayContaining(["interlock-session", "interlock-run", "mcp-session-id"]));
 });
 
 test("a page of any other origin may do nothing", async () => {
