@@ -32,6 +32,15 @@ const READ_EVENTS = 200;
 /** The maximum number of columns of a tool's arguments or result. */
 const TOOL_COLUMNS = 200;
 
+/** A connection of the chat. It follows a limited number of sessions, so a chat may have several. */
+interface Connection {
+  readonly stream: EventStream;
+  /** Resolves when the connection has its first id. */
+  readonly connected: PromiseWithResolvers<void>;
+  /** Empty before the first answer. */
+  id: string;
+}
+
 /** One user's chat: its sessions, their events, and the typed lines. */
 export class TerminalChat {
   readonly setting: ChatSetting;
@@ -48,29 +57,53 @@ export class TerminalChat {
   /** Finished messages that were shown, or typed here. */
   readonly #shown = new Set<string>();
   readonly #runs = new Map<string, PromiseWithResolvers<void>>();
-  readonly #stream: EventStream;
-  readonly #connected = Promise.withResolvers<void>();
-  #connectionId: string | undefined;
+  readonly #signal: AbortSignal;
+  /** The newest is the last one. */
+  readonly #connections: Connection[] = [];
+  /** The connection that each session's events arrive through, by the session's id. */
+  readonly #connectionOf = new Map<string, Connection>();
   #isAway = false;
-  /** Resolves when the chat cannot continue. */
-  readonly over: Promise<void>;
+  readonly #over = Promise.withResolvers<void>();
 
   constructor(setting: ChatSetting, signal: AbortSignal) {
     this.setting = setting;
+    this.#signal = signal;
     this.#narrator = new Narrator((agentId) => this.nameOf(agentId));
-    this.#stream = setting.client.openConnection({
-      userId: setting.userId,
-      signal,
-      onStatus: (status) => this.#noteStatus(status),
-    });
-    this.over = this.#follow();
-    this.over.catch((error: unknown) => this.#connected.reject(error));
+  }
+
+  /** Resolves when the chat cannot continue. */
+  get over(): Promise<void> {
+    return this.#over.promise;
   }
 
   /** Connect, and find the user's sessions. @throws ClientError */
   async open(): Promise<void> {
-    await Promise.race([this.#connected.promise, this.over]);
+    await this.#openConnection();
     await this.find();
+  }
+
+  async #openConnection(): Promise<Connection> {
+    const { client, userId } = this.setting;
+    const stream = client.openConnection({
+      userId,
+      signal: this.#signal,
+      onStatus: (status) => this.#noteStatus(status),
+    });
+    const connection = { stream, connected: Promise.withResolvers<void>(), id: "" };
+    this.#connections.push(connection);
+    this.#follow(connection).then(this.#over.resolve, this.#over.reject);
+    await Promise.race([connection.connected.promise, this.over]);
+    return connection;
+  }
+
+  /** Use the newest connection, or a further one if that follows as many sessions as it can. */
+  async #withRoom<T>(use: (connection: Connection) => Promise<T>): Promise<T> {
+    try {
+      return await use(this.#connections.at(-1)!);
+    } catch (error) {
+      if (!(error instanceof ClientError && error.code === "too_many_bindings")) throw error;
+      return use(await this.#openConnection());
+    }
   }
 
   /** Follow the user's sessions, also those that other clients have begun. */
@@ -81,7 +114,7 @@ export class TerminalChat {
   }
 
   close(): void {
-    this.#stream.close();
+    for (const { stream } of this.#connections) stream.close();
   }
 
   /** The session with the newest activity that messages may go to: of the chosen agent, if one is chosen. */
@@ -104,8 +137,11 @@ export class TerminalChat {
   async create(agentId = this.setting.agentId): Promise<Session> {
     const { client, userId } = this.setting;
     const wanted = { userId, ...(agentId !== undefined && { agentId }) };
-    const connectionId = this.#connectionId;
-    const { session } = await client.createSession({ ...wanted, ...(connectionId !== undefined && { connectionId }) });
+    const { session } = await this.#withRoom(async (connection) => {
+      const made = await client.createSession({ ...wanted, connectionId: connection.id });
+      this.#connectionOf.set(made.session.id, connection);
+      return made;
+    });
     this.#keep(session);
     this.made.add(session.id);
     this.current = session.id;
@@ -173,29 +209,30 @@ export class TerminalChat {
     if (error.code !== "rejected") this.say(`✗ ${error.code}: ${plainLine(error.message)}`, "refused");
   }
 
-  async #follow(): Promise<void> {
-    for await (const event of this.#stream) {
-      if (event.type === "connected") await this.#connect(event.data.connectionId);
+  async #follow(connection: Connection): Promise<void> {
+    for await (const event of connection.stream) {
+      if (event.type === "connected") await this.#connect(connection, event.data.connectionId);
       else if (event.type === "agent_list") this.agents = event.data.agents;
-      else if (event.type === "reset") await this.#readAgain(event.data.sessionId);
-      else if (event.type !== "bye") this.#show(event);
+      else if (event.type === "reset") await this.#readAgain(event.data.sessionId ?? connection);
+      else if (event.type !== "bye") this.#show(event, connection);
     }
   }
 
   /** A connection that the server no longer knew has another id, and no sessions. */
-  async #connect(connectionId: string): Promise<void> {
-    const isNew = this.#connectionId !== connectionId;
-    this.#connectionId = connectionId;
-    this.#connected.resolve();
-    if (isNew) for (const id of [...this.sessions.keys()]) await this.#readAgain(id);
+  async #connect(connection: Connection, connectionId: string): Promise<void> {
+    const isNew = connection.id !== connectionId;
+    connection.id = connectionId;
+    connection.connected.resolve();
+    if (isNew) await this.#readAgain(connection);
     // After the sessions, because a line typed in answer to these words needs them.
     if (this.#isAway) this.say("— connected again —");
     this.#isAway = false;
   }
 
-  /** Events of a session were missed: show the messages among them, and end the waits for its run. */
-  async #readAgain(sessionId: string | undefined): Promise<void> {
-    const missed = sessionId === undefined ? [...this.sessions.keys()] : [sessionId];
+  /** Events of a session, or of a connection's, were missed: show the messages among them, and end waits for runs. */
+  async #readAgain(about: string | Connection): Promise<void> {
+    const followed = [...this.sessions.keys()].filter((id) => this.#connectionOf.get(id) === about);
+    const missed = typeof about === "string" ? [about] : followed;
     for (const id of missed) {
       await this.#bind(id);
       if (id === this.current && this.sessions.has(id)) await this.showMessages(id);
@@ -211,9 +248,14 @@ export class TerminalChat {
   /** Bind a session to the connection, so that its events arrive. */
   async #bind(sessionId: string): Promise<void> {
     const { client } = this.setting;
-    const connectionId = this.#connectionId;
+    const load = async (connection: Connection) => {
+      const loaded = await client.loadSession({ sessionId, connectionId: connection.id });
+      this.#connectionOf.set(sessionId, connection);
+      return loaded;
+    };
+    const known = this.#connectionOf.get(sessionId);
     try {
-      const { session } = await client.loadSession({ sessionId, ...(connectionId !== undefined && { connectionId }) });
+      const { session } = await (known ? load(known) : this.#withRoom(load));
       this.#keep(session as Session);
       if (session.activity === "waiting") await this.#findQuestion(session as Session);
     } catch (error) {
@@ -237,12 +279,15 @@ export class TerminalChat {
 
   #lose(sessionId: string): void {
     this.sessions.delete(sessionId);
+    this.#connectionOf.delete(sessionId);
     this.#questions.delete(sessionId);
     if (this.current === sessionId) this.current = undefined;
   }
 
-  #show(event: ServerEvent): void {
+  #show(event: ServerEvent, connection: Connection): void {
     const { sessionId = "" } = event;
+    // Also that of a session that another client has begun, and that the server has bound.
+    this.#connectionOf.set(sessionId, connection);
     this.#learn(event, sessionId);
     if (event.type === "message" && !this.#isNews(event.data)) return;
     if (event.type === "error") this.hasFailed = true;

@@ -147,6 +147,19 @@ test("the events of all sessions of a user are shown, and commands act on the ch
   await chat.done;
 });
 
+test("a user with more sessions than one connection follows has them all, and begins another", async () => {
+  const userId = node.newUser();
+  const made = await Promise.all(Array.from({ length: 9 }, () => client.createSession({ userId, agentId: "general" })));
+  const chat = chatting({ user: userId });
+  for (const line of ["/sessions", "hello"]) chat.type(line);
+  await chat.says("  9  General: created");
+  await chat.says("General › Hello there.");
+  for (const { session } of made) await client.archiveSession(session.id);
+  for (const _ of made) await chat.says("■ General ends");
+  chat.end();
+  expect([await chat.done, chat.errors]).toEqual([0, ""]);
+});
+
 test.each(["a store that lasts", "a new store, with a new session"])(
   "a chat goes on after the node was started again on %s",
   async (kind) => {
