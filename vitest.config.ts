@@ -74,6 +74,7 @@ const ALONE = ["test/e2e/attacks/all-attacks.test.ts"];
 /** They start programs by the dozen, measure the memory of their own process, or replace modules for themselves. */
 const PROGRAMS = [
   ...["acp/*", "programs/*", "mcp-*", "reply-memory"].map((name) => `test/unit/agents/${name}.test.ts`),
+  "test/unit/bus/message-pieces.test.ts",
   ...["every-floor", "invariants.property"].map((name) => `test/unit/actors/${name}.test.ts`),
 ];
 
