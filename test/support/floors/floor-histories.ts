@@ -1,6 +1,7 @@
 /** Generated histories of one floor. */
 
 import fc from "fast-check";
+import type { Run, SessionContext } from "../../../src/actors/session/session-context.ts";
 import type { Catalog } from "../../../src/config/catalog/catalog.ts";
 import { makeCatalog } from "../catalogs/catalog.ts";
 import { FloorStage, type LooseCommand } from "./floor-stage.ts";
@@ -112,10 +113,10 @@ export const step = fc.oneof(
   doing(3, "claim", { sessionId, claimId: fc.constantFrom("x", "y") }),
   doing(6, "report", {
     sessionId,
-    late: fc.constantFrom(0, 0, 0, 1),
-    skip: fc.constantFrom(0, 0, 0, 1, -1),
-    part: fc.constantFrom("open", "append", "close", "ask", "none"),
-    outcome: fc.constantFrom(undefined, undefined, "done", "failed", "stopped", "lost", "yielded"),
+    late: fc.constantFrom(0, 0, 0, 0, 0, 1),
+    skip: fc.constantFrom(0, 0, 0, 0, 0, 0, 1, -1),
+    part: fc.constantFrom("open", "append", "close", "ask", "withdraw", "none"),
+    outcome: fc.constantFrom(...Array(8).fill(undefined), "done", "failed", "stopped", "lost", "yielded"),
   }),
   doing(2, "answer", { sessionId }),
   doing(1, "alarm", {}),
@@ -152,10 +153,31 @@ export interface History {
   serial: number;
 }
 
+/** What a session must have for a step that refers to it, the best first. */
+const NEEDS: Record<string, ((context: SessionContext, state: string) => unknown)[]> = {
+  chat: [(_, state) => state !== "archived"],
+  withdraw: [({ turns }) => turns.length > 0],
+  claim: [({ run }) => run?.attempt === 0, ({ run }) => run],
+  report: [({ run }) => run?.live, ({ stopping }) => stopping, ({ run }) => run],
+  answer: [({ run }) => run?.interactions[0], ({ run }) => run?.live],
+};
+
+/** The session of a step, or another one if it has nothing that the step could refer to. */
+function sessionOf(step: Step, { floor }: History): string {
+  if (!("sessionId" in step)) return "";
+  for (const need of NEEDS[step.do] ?? []) {
+    for (const id of [step.sessionId, ...SESSIONS]) {
+      const context = floor.actors.machineState(id as never)?.context;
+      if (context && need(context, floor.state(id)!)) return id;
+    }
+  }
+  return step.sessionId;
+}
+
 export function commandOf(step: Step, history: History): LooseCommand | undefined {
   const { floor } = history;
   const serial = history.serial++;
-  const sessionId = "sessionId" in step ? step.sessionId : "";
+  const sessionId = sessionOf(step, history);
   const context = floor.actors.machineState(sessionId as never)?.context;
   const run = context?.run;
   switch (step.do) {
@@ -178,21 +200,23 @@ export function commandOf(step: Step, history: History): LooseCommand | undefine
       return turn && { type: "session.withdraw", sessionId, messageId: turn.messageId };
     }
     case "claim": {
-      const { claimId } = step;
-      return run && { type: "run.claim", sessionId, runId: run.id, claimId, hasNoDriver: claimId === "y" };
+      return run && claimOf(run, sessionId, step.claimId);
     }
     case "report": {
       const about = run ?? context?.stopping;
       if (!about) return undefined;
-      const runId = "runId" in about ? about.runId : about.id;
-      const n = Math.max(1, ("reported" in about ? about.reported : 0) + 1 + step.skip);
-      const attempt = Math.max(0, about.attempt - step.late);
+      // A worker claims a run before it reports.
+      if (run && !run.live && step.late === 0) return claimOf(run, sessionId, "x");
       const parts = partsOf(step.part, serial, run?.drafts[0]);
-      return { type: "run.report", sessionId, runId, attempt, n, parts, ...outcomeOf(step.outcome) };
+      const [pending] = step.part === "withdraw" ? (run?.interactions ?? []) : [];
+      const withdrawn = pending && [pending.interaction.requestId];
+      return reportOf(about, sessionId, { parts, withdrawn, ...outcomeOf(step.outcome) }, step);
     }
     case "answer": {
       const pending = run?.interactions[0];
-      if (!pending) return undefined;
+      // An agent asks before it gets an answer.
+      if (!pending)
+        return run?.live ? reportOf(run, sessionId, { parts: partsOf("ask", serial, undefined) }) : undefined;
       const { requestId } = pending.interaction;
       const answer = { kind: "question" as const, requestId, selected: [] };
       return { type: "session.answer", sessionId, requestId, answer };
@@ -210,7 +234,23 @@ export function commandOf(step: Step, history: History): LooseCommand | undefine
   }
 }
 
+const claimOf = ({ id: runId }: Run, sessionId: string, claimId: "x" | "y"): LooseCommand => {
+  return { type: "run.claim", sessionId, runId, claimId, hasNoDriver: claimId === "y" };
+};
+
 type Report = Extract<LooseCommand, { type: "run.report" }>;
+
+/** The next report of an attempt, or one that is `late` or leaves some out. */
+function reportOf(
+  about: Run | NonNullable<SessionContext["stopping"]>,
+  sessionId: string,
+  content: Pick<Report, "parts" | "withdrawn" | "outcome">,
+  { late, skip } = { late: 0, skip: 0 },
+): Report {
+  const runId = "runId" in about ? about.runId : about.id;
+  const n = Math.max(1, ("reported" in about ? about.reported : 0) + 1 + skip);
+  return { type: "run.report", sessionId, runId, attempt: Math.max(0, about.attempt - late), n, ...content };
+}
 
 function partsOf(part: string, serial: number, draft: string | undefined): Report["parts"] {
   const agent = { kind: "master" as const, name: "a", depth: 0, path: ["a"] };

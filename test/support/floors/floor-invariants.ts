@@ -8,7 +8,7 @@ import type { Catalog } from "../../../src/config/catalog/catalog.ts";
 import { checkArrangement, checkBlocked, must as mustSay } from "../../../src/policy/arrangement-check.ts";
 import type { Decision } from "../../../src/protocol/decision.ts";
 import type { Transition } from "../../../src/protocol/event.ts";
-import type { SessionId } from "../../../src/protocol/ids.ts";
+import type { RequestId, SessionId } from "../../../src/protocol/ids.ts";
 import type { Activity } from "../../../src/protocol/session.ts";
 import { FloorLogCheck } from "./floor-log-check.ts";
 import { decisionOf } from "./floor-stage.ts";
@@ -26,6 +26,8 @@ export class FloorInvariants {
   readonly #activities = new Map<SessionId, Activity>();
   readonly #openRuns = new Set<string>();
   readonly #endedRuns = new Set<string>();
+  /** The questions and confirmations that readers show. */
+  readonly #shown = new Set<RequestId>();
   readonly #effects = new Set<string>();
   /** Sessions whose lease lapsed and that have not requested the floor since. */
   readonly #lapsed = new Set<SessionId>();
@@ -75,6 +77,7 @@ export class FloorInvariants {
     this.#rejectionTouchesNobody(facts, reply);
     this.#machinesAgree(actors);
     this.#effectsAreWanted(actors);
+    this.#questionsAreShown(actors);
   }
 
   /** Every accepted run has ended exactly once. */
@@ -113,6 +116,8 @@ export class FloorInvariants {
       must(!this.#endedRuns.has(event.data.runId), `run ${event.data.runId} ended twice`);
       this.#endedRuns.add(event.data.runId);
     }
+    if (event.type === "user_question_request") this.#shown.add(event.requestId!);
+    if (event.type === "interaction_resolved") this.#shown.delete(event.requestId!);
     if (event.type === "session_transition") this.#step(id, event.data);
     // A queued session has no transition; the decision reports the end of its wait.
     if (event.type === "arbitration" && event.data.reason === "lease_expired") this.#lapsed.add(id);
@@ -246,6 +251,13 @@ export class FloorInvariants {
         `paused ${context.id} is ${value.activity}, told ${this.#activities.get(context.id)}`,
       );
     }
+  }
+
+  /** Readers show the questions that wait, and no other. */
+  #questionsAreShown(actors: FloorActors): void {
+    const waiting = [...actors.sessionIds].flatMap((id) => actors.machineState(id)!.context.run?.interactions ?? []);
+    const ids = waiting.map(({ interaction }) => interaction.requestId);
+    must(isDeepStrictEqual(new Set(ids), this.#shown), `waiting: ${ids}; shown: ${[...this.#shown]}`);
   }
 
   /** Every pending effect is referenced by a machine, and every referenced effect was requested. */

@@ -13,6 +13,15 @@ import type { Reply } from "../../../src/protocol/internal/reply.ts";
 type SessionSnapshot = SnapshotFrom<typeof sessionMachine>;
 type CommandResult = { facts: Fact[]; reply: Reply | undefined };
 
+/** By the type of an event: how a transition names it, if not by its last word. */
+const VERBS: Record<string, string> = {
+  "session.stop": "archive",
+  withdraw: "answer",
+  // A turn whose worker is lost while it waits for an answer begins again.
+  "run.claim": "turn",
+  "run.report": "turn",
+};
+
 /** A floor run by XState's own actors, mailboxes and inspection: the reference for the tables. */
 export class XstateFloor {
   readonly #arbiter;
@@ -123,9 +132,7 @@ export class XstateFloor {
     if (from === to && !activity && level === before.context.level && !givesUpReturn) return;
     const { reason, by } = event as unknown as Pick<Transition, "reason" | "by">;
     const runId = after.context.run?.id ?? before.context.run?.id;
-    // A turn whose worker is lost while it waits for an answer begins again.
-    const isTurn = event.type === "run.claim" || event.type === "run.report";
-    const verb = event.type === "session.stop" ? "archive" : isTurn ? "turn" : event.type.replace("session.", "");
+    const verb = VERBS[event.type] ?? event.type.replace("session.", "");
     const data = {
       from,
       to,

@@ -131,7 +131,7 @@ describe("for any commands to a floor, in any order", () => {
 
   test.each(Object.entries(LEFT_OUT))("a rule that is left out is found: %s", (name, fault) => {
     planted.fault = fault;
-    const { failed, errorInstance } = fc.check(histories, { numRuns: 2_000, seed: 1, endOnFailure: true });
+    const { failed, errorInstance } = fc.check(histories, { numRuns: 2_000, seed: 5, endOnFailure: true });
     expect(failed).toBe(true);
     // The invariant of the rule or its letter, or the preview: no other kind of error.
     expect(String(errorInstance)).toMatch(FOUND_BY[name[0]!]!);
