@@ -179,7 +179,7 @@ test("all floors are dropped from memory at the end, and no data is lost", async
 const INVALID = [
   ...["stop", "init", "error.actor.music", "done.actor.music", "done.state.session"].map((name) => `xstate.${name}`),
   // Internal events of the machines, which would start a turn without the floor, or grant it without a decision.
-  ...["turn", "queue", "request", "left", "leave", "load", "evict", "preempt", "archive"],
+  ...["turn", "queue", "request", "left", "leave", "wait_over", "switched", "load", "evict", "preempt", "archive"],
   ...["session.fly", ""],
 ];
 
@@ -192,8 +192,8 @@ test.each(INVALID)("an invalid command is refused: %j", async (type) => {
     turn: { messageId: "m1", runId: "r1" },
     input: { messageId: "m1", runId: "r1", content: "let me in" },
     sessionIds: ["music"],
-    as: "activate",
-    claim: { sessionId: "waiting", agentId: "music", priority: 100, interruptible: false, explained: [] },
+    waits: "queued",
+    contender: { sessionId: "waiting", agentId: "music", priority: 100, interruptible: false, explained: [] },
   };
   const before = { changes: stage.store.changes.length, entered: stage.entered };
   expect(await stage.failureOf(stage.ask(forged as never))).toBe("unavailable");
