@@ -14,7 +14,7 @@ import {
   emit,
   emitFloor,
   floorLanguageOf,
-  log,
+  logDecision,
   numbersOf,
   refuse,
   send,
@@ -25,11 +25,11 @@ import { EMPTY_FLOOR, everyone, without } from "./floor-state.ts";
 import {
   currentRules,
   endWait,
-  enqueue,
   forget,
   grant,
   handleDue,
   handleRequest,
+  makeWait,
   newContender,
   passTurnOrAnswer,
   renumber,
@@ -115,11 +115,11 @@ function createInFront(
   const floor = replaces === undefined ? step.floor : without(step.floor, [replaces]);
   const decision = decide(floor, { ...contender, agent, waits: "queued" }, currentRules(step));
   if (decision.outcome === "rejected") {
-    log(step, decision);
+    logDecision(step, decision);
     return refuse(step, "rejected", { message: decision.say, facts: { decision } });
   }
   spawn();
-  if (decision.outcome === "queued") return enqueue(step, contender, "queued", decision, turn);
+  if (decision.outcome === "queued") return makeWait(step, contender, "queued", decision, turn);
   passTurnOrAnswer(step, sessionId, grant(step, contender, "activate", decision), turn);
 }
 

@@ -6,7 +6,7 @@ import type { SessionId } from "../../protocol/ids.ts";
 import type { TurnInput } from "../../protocol/internal/command.ts";
 import { acceptWithSession } from "../facts.ts";
 import type { EventForArbiter } from "../session/session-step.ts";
-import { type ArbiterStep, emit, floorLanguageOf, log, numbersOf, refuse, send } from "./arbiter-step.ts";
+import { type ArbiterStep, emit, floorLanguageOf, logDecision, numbersOf, refuse, send } from "./arbiter-step.ts";
 import { type Challenger, decide } from "./arbitration.ts";
 import { type Contender, type Numbers, withNumbers } from "./contender.ts";
 import { endOfWaitDecision, wakeDecision } from "./decision-record.ts";
@@ -41,8 +41,8 @@ export function handleRequest(
     return passTurnOrAnswer(step, sessionId, logged, turn);
   }
   if (decision.outcome === "queued")
-    return enqueue(step, contender, waits === "paused" ? "paused" : "queued", decision, turn);
-  log(step, decision, sessionId);
+    return makeWait(step, contender, waits === "paused" ? "paused" : "queued", decision, turn);
+  logDecision(step, decision, sessionId);
   // A ducked session takes its turns beneath the holder.
   const isDucked = step.floor.ducked.some((each) => each.sessionId === sessionId);
   if (isDucked && turn) return passTurnOrAnswer(step, sessionId, decision, turn);
@@ -91,7 +91,7 @@ function makeAudible(
   const { given } = step;
   const { sessionId } = contender;
   const logged = withEffects(decision, next.moves, contender, given.catalog);
-  log(step, logged, sessionId);
+  logDecision(step, logged, sessionId);
   const moves = [...next.moves];
   const kept = next.floor.ducked.find((each) => each.sessionId === sessionId);
   // A critical session that is audible beneath another asked again: its rank is the same, its numbers may not be.
@@ -155,7 +155,7 @@ export function withEffects(
 }
 
 /** The session waits: a new one in the queue, for at most its agent's `queue_timeout`; a paused one where it is. */
-export function enqueue(
+export function makeWait(
   step: ArbiterStep,
   contender: Contender,
   as: "queued" | "paused",
@@ -167,7 +167,7 @@ export function enqueue(
   const logged = withEffects(decision, next.moves, contender, given.catalog);
   const waits = [...step.floor.queued, ...step.floor.paused].some(({ sessionId }) => sessionId === contender.sessionId);
   // Nothing changes when a waiting session asks again and must still wait.
-  if (!waits || next.moves.length > 0) log(step, logged, contender.sessionId);
+  if (!waits || next.moves.length > 0) logDecision(step, logged, contender.sessionId);
   applyMoves(step, next, "replaced", contender);
   send(step, contender.sessionId, { type: "queue", contender, decision: logged, turn, given });
 }
@@ -211,7 +211,7 @@ export function endWait(step: ArbiterStep, sessionId: SessionId, reason: "queue_
   const waited = floor.queued.find((contender) => contender.sessionId === sessionId);
   if (!waited) return;
   const decision = endOfWaitDecision(waited, floor.holder, given.catalog.agents, reason);
-  log(step, decision, sessionId);
+  logDecision(step, decision, sessionId);
   forget(step, sessionId);
   send(step, sessionId, { type: "unqueue", decision, given });
 }
