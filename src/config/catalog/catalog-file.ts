@@ -5,6 +5,7 @@ import { type Fault, faultLine, sortFaults, type ValueFault } from "../fault.ts"
 import { type Catalog, CatalogFile, toCatalog } from "./catalog.ts";
 import { findContradictions } from "./contradictions.ts";
 import { type Explained, explain, explainIssues } from "./explanation.ts";
+import { LenientCatalog } from "./lenient-catalog.ts";
 import { findStrayNames } from "./stray-names.ts";
 import { readYaml } from "./yaml-text.ts";
 
@@ -33,7 +34,8 @@ export function readCatalog(text: string): CatalogReading {
     return refuse("the file is empty: it needs at least a list of agents");
   }
   const file = CatalogFile.safeParse(yaml.value, { error: explain, reportInput: true });
-  const misfits = [...findStrayNames(yaml.value), ...findContradictions(yaml.value)];
+  const readable = LenientCatalog.parse(yaml.value);
+  const misfits = [...findStrayNames(readable), ...findContradictions(readable)];
   if (file.success && misfits.length === 0 && yaml.faults.length === 0) {
     return { ok: true, catalog: toCatalog(file.data, hashOf(text)) };
   }
