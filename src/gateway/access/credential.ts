@@ -1,6 +1,7 @@
 import type { FastifyRequest } from "fastify";
 import { AppError } from "../../protocol/errors.ts";
-import { isRepeated, ownOrigin } from "../http/origin.ts";
+import { ownOrigin } from "../http/origin.ts";
+import { isRepeated } from "../http/request-head.ts";
 
 /** The credential that a request carries. */
 export type Credential =

@@ -7,6 +7,7 @@ import { ByteBudget, type Loan } from "./byte-budget.ts";
 import { ConversationCut, type KeptBytes } from "./conversation-cut.ts";
 import { hasMoreValues } from "./json-values.ts";
 import { networkOf } from "./network-address.ts";
+import { hasBody } from "./request-head.ts";
 import type { LoopPace } from "./sockets/loop-pace.ts";
 import type { Sockets } from "./sockets/sockets.ts";
 
@@ -320,8 +321,4 @@ const declaredLength = ({ headers }: FastifyRequest): number => Number(headers["
 /** Whether the body is compressed. Nothing here expands it: a few bytes may stand for megabytes. */
 function isEncoded({ headers: { "content-encoding": coding } }: FastifyRequest): boolean {
   return coding !== undefined && coding.trim().toLowerCase() !== "identity";
-}
-
-function hasBody({ headers }: FastifyRequest): boolean {
-  return headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > 0;
 }

@@ -3,6 +3,7 @@ import type { FastifyInstance, FastifyRequest } from "fastify";
 import { isLoopback } from "../../config/network.ts";
 import { AppError } from "../../protocol/errors.ts";
 import type { Logger } from "../../shared/ports/logger.ts";
+import { hasBody, isRepeated } from "./request-head.ts";
 
 export interface OriginOptions {
   /** The address that the node listens on. */
@@ -125,15 +126,6 @@ function hasSeveralHosts(request: FastifyRequest): boolean {
   return isAbsolute && URL.parse(url!)?.host !== URL.parse(`http://${request.headers.host}`)?.host;
 }
 
-/** Whether a request has several headers of this name, of which Node.js keeps the first. @param name lower case */
-export function isRepeated({ raw: { rawHeaders } }: FastifyRequest, name: string): boolean {
-  let count = 0;
-  for (let index = 0; index < rawHeaders.length; index += 2) {
-    if (rawHeaders[index]!.length === name.length && rawHeaders[index]!.toLowerCase() === name) count += 1;
-  }
-  return count > 1;
-}
-
 /** Cached results by header. Clients use few values, and more of them gain an attacker nothing. */
 const MAX_REMEMBERED = 64;
 /** Characters of a refused origin that are logged. */
@@ -166,10 +158,6 @@ function writes(request: FastifyRequest): boolean {
   const { method } = request;
   if (method === "POST") return true;
   return method !== "GET" && method !== "HEAD" && method !== "OPTIONS" && hasBody(request);
-}
-
-function hasBody({ headers }: FastifyRequest): boolean {
-  return Number(headers["content-length"] ?? 0) > 0 || headers["transfer-encoding"] !== undefined;
 }
 
 /** Browsers send `Origin` with every POST; older ones may send this header instead. Programs send neither. */
