@@ -1,10 +1,10 @@
 import type { JWTVerifyOptions } from "jose";
-import type { Bus, Subscription } from "../../bus/bus.ts";
+import type { Subscription } from "../../bus/bus.ts";
 import { AppError } from "../../protocol/errors.ts";
 import type { Clock, Timer } from "../../shared/ports/clock.ts";
-import type { Logger } from "../../shared/ports/logger.ts";
 import { keepListening } from "../streams/keep-listening.ts";
 import { PublishedKeys, type VerifiedToken } from "./published-keys.ts";
+import type { VerifierOptions } from "./verifier.ts";
 
 /** How often the set is fetched again, in ms. A key that was withdrawn is accepted for up to this time. */
 const REFRESH_MS = 600_000;
@@ -20,19 +20,32 @@ const FETCH_EVERY_MS = 10_000;
 /** A set is a few kilobytes. */
 const MAX_SET_BYTES = 1_048_576;
 
-export interface KeySetOptions {
-  clock: Clock;
-  log: Logger;
-  bus: Bus;
-  /** The store's name, which separates the topics of installations. */
-  epoch: string;
-}
+/**
+ * Algorithms for published keys. Shared secrets are excluded: a client could sign tokens with the public key as the
+ * secret.
+ */
+const PUBLIC_ALGORITHMS = [
+  "RS256",
+  "RS384",
+  "RS512",
+  "PS256",
+  "PS384",
+  "PS512",
+  "ES256",
+  "ES384",
+  "ES512",
+  "EdDSA",
+  "Ed25519",
+];
+
+type KeySetOptions = Pick<VerifierOptions, "clock" | "log" | "bus" | "epoch">;
 
 /**
  * The keys that an identity provider publishes (JWKS). A set that could not be fetched yet is fetched again with each
  * token. A node that finds keys withdrawn signals the others, which then fetch the set too.
  */
 export class KeySet {
+  readonly algorithms = PUBLIC_ALGORITHMS;
   readonly #url: string;
   readonly #jose: typeof import("jose");
   readonly #options: KeySetOptions;
