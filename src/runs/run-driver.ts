@@ -55,7 +55,7 @@ export interface RunDriverOptions extends Pick<ReporterOptions, "sessionId" | "s
   /** Called when the floor holds the attempt, or lets it go on. */
   onHold: (isHeld: boolean) => void;
   /** Called when the attempt begins or stops waiting for a person. */
-  onWait: (isWaiting: boolean) => void;
+  onWait: () => void;
   /** Adds the run's ids to every line. */
   log: Logger;
 }
@@ -182,7 +182,7 @@ export class RunDriver {
 
   #noteWaiting(): void {
     this.#setPatience();
-    this.#options.onWait(this.isWaiting);
+    this.#options.onWait();
   }
 
   #setPatience(): void {

@@ -22,7 +22,7 @@ const MAX_NUMBERED = 100_000_000;
  * its session and loses its parent, and everybody may read it. The numbers are near 2^62, so a program that adapts to
  * the limit is not hampered.
  */
-export class LimitMarks {
+export class ProgramNumbers {
   /** The beginning of all numbers of this worker, and of no number of another. */
   readonly prefix = `4${String(randomInt(10_000_000_000)).padStart(10, "0")}`;
   #count = 0;

@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 import type { Clock } from "../../shared/ports/clock.ts";
 import type { Logger } from "../../shared/ports/logger.ts";
 import { ChildProgram, type Graces, type ProgramStart } from "./child-program.ts";
-import { LimitMarks, MARKER, ownerName } from "./marker.ts";
+import { MARKER, ownerName, ProgramNumbers } from "./marker.ts";
 import { killMarked } from "./process-sweep.ts";
 
 const WATCHDOG = new URL(
@@ -31,7 +31,7 @@ export class Supervisor {
   readonly #options: SupervisorOptions;
   /** The prefix of all marks of this supervisor. */
   readonly #owner = `${ownerName()}.${randomBytes(6).toString("base64url")}`;
-  readonly #numbers = new LimitMarks();
+  readonly #numbers = new ProgramNumbers();
   readonly #running = new Set<ChildProgram>();
   #watchdog: Promise<ChildProcess> | undefined;
   #started = 0;

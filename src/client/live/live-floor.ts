@@ -1,5 +1,4 @@
 import type { Decision } from "../../protocol/decision.ts";
-import { omit } from "../../shared/omit.ts";
 import type { FloorView } from "../answers.ts";
 import type { Client } from "../client.ts";
 import type { ServerEvent } from "../server-event.ts";
@@ -80,8 +79,8 @@ export class LiveFloor extends Live<FloorLiveView> {
     while (this.#isStale && !signal.aborted) {
       this.#isStale = false;
       try {
-        const floor = await this.#client.getFloor(this.id, { signal });
-        this.change({ floor: omit(floor, "decisions", "position") });
+        const { decisions, position, ...floor } = await this.#client.getFloor(this.id, { signal });
+        this.change({ floor });
       } catch {
         // The stream reports when the floor is unreachable, and then delivers what was missed.
         this.#isStale = false;
