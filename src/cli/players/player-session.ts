@@ -3,6 +3,7 @@
  * transitions, and what the user does in the player becomes a request.
  */
 
+import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Client, ClientError, keepLease, type Lease, type SessionAnswer } from "../../client/interlock-client.ts";
 import { parseLogPosition } from "../../protocol/position.ts";
@@ -72,6 +73,8 @@ export class PlayerSession {
   /** What the user did in the player and the node does not know yet. */
   #wish: "play" | "pause" | undefined;
   #isSending = false;
+  /** The request for a session, until the node answers: a repeat gets the session that was made without an answer. */
+  #creation: { idempotencyKey: string; title: string } | undefined;
   /** The session has the player's name, because the player said no title when it began to play. */
   #isUntitled = false;
   #stopping: ReturnType<typeof setTimeout> | undefined;
@@ -99,9 +102,10 @@ export class PlayerSession {
     if (playback === "stopped") return this.#endUnlessPlayed();
     // A report of an earlier order, for example of a pause after the order to play again.
     if (this.#ordered !== undefined && this.#ordered !== playback) return;
+    const isObeying = this.#ordered !== undefined;
     this.#ordered = undefined;
     if (playback === "playing" && this.#target !== "playing") void this.#sendWish("play");
-    else if (playback === "paused" && this.#target === "playing") {
+    else if (playback === "paused" && (this.#target === "playing" || (this.#isSending && !isObeying))) {
       this.#target = "paused";
       void this.#sendWish("pause");
     }
@@ -157,13 +161,13 @@ export class PlayerSession {
   async #request(wish: "play" | "pause"): Promise<boolean> {
     const id = this.#sessionId;
     try {
-      if (wish === "pause") {
-        if (id !== undefined) this.#note(await this.#client.pauseSession(id), "");
-        return true;
-      }
+      if (wish === "pause" && id !== undefined) this.#note(await this.#client.pauseSession(id), "");
+      if (wish === "pause" && (id !== undefined || !this.#creation)) return true;
       const answer = await (id === undefined ? this.#create() : this.#client.resumeSession(id));
       if (this.#leaving.signal.aborted) await this.#client.archiveSession(answer.session.id);
       else this.#handleAnswer(answer, id === undefined);
+      // The session had been made, and is there to be paused only now.
+      if (wish === "pause") this.#wish ??= wish;
       return true;
     } catch (error) {
       return this.#fail(error, wish);
@@ -182,10 +186,16 @@ export class PlayerSession {
     if (this.#observed === "stopped") this.#endUnlessPlayed();
   }
 
-  #create(): ReturnType<Client["createSession"]> {
-    const title = this.#player.title ?? this.#player.name;
-    this.#isUntitled = this.#player.title === undefined;
-    return this.#client.createSession({ agentId: this.#agentId, userId: this.#userId, activate: true, title });
+  async #create(): ReturnType<Client["createSession"]> {
+    if (!this.#creation) {
+      this.#isUntitled = this.#player.title === undefined;
+      this.#creation = { idempotencyKey: randomUUID(), title: this.#player.title ?? this.#player.name };
+    }
+    const { idempotencyKey, title } = this.#creation;
+    const wanted = { agentId: this.#agentId, userId: this.#userId, activate: true, title };
+    const answer = await this.#client.createSession(wanted, { idempotencyKey });
+    this.#creation = undefined;
+    return answer;
   }
 
   /** A player may say what it plays after it has begun. */
@@ -201,6 +211,7 @@ export class PlayerSession {
   #fail(error: unknown, wish: "play" | "pause"): boolean {
     if (!(error instanceof ClientError)) throw error;
     if (error.wantsRepeat) return false;
+    this.#creation = undefined;
     if (error.code === "session_not_found" || error.code === "session_archived") {
       this.#forget();
       return wish === "pause";
@@ -216,6 +227,7 @@ export class PlayerSession {
   async #end(why: string): Promise<void> {
     const id = this.#sessionId;
     this.#wish = undefined;
+    this.#creation = undefined;
     if (id === undefined) return;
     this.#forget();
     this.#listener.onState("none", 0, why);

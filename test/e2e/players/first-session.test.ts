@@ -1,0 +1,67 @@
+import { afterAll, expect, onTestFinished, test } from "vitest";
+import { PlayerSession } from "../../../src/cli/players/player-session.ts";
+import { createClient } from "../../../src/client/interlock-client.ts";
+import { E2E_AGENTS } from "../../support/catalogs/e2e-catalog.ts";
+import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
+
+const agents = [...E2E_AGENTS, { name: "player", priority: 10, adapter: { kind: "external" } }];
+const node = await NodeUnderTest.start({ agents });
+afterAll(() => node.stop());
+
+/** A player that begins to play, and the session that it gets. `fetch`: the network to the node. */
+function beginning(fetch: typeof globalThis.fetch = globalThis.fetch) {
+  const client = createClient({ baseUrl: node.url, fetch, delay: async () => {} });
+  const userId = node.newUser();
+  const player = {
+    name: "mpv",
+    title: undefined as string | undefined,
+    pid: undefined,
+    play() {},
+    pause() {},
+    setLevel() {},
+  };
+  const begun = Promise.withResolvers<string>();
+  const session = new PlayerSession(client, "player", userId, player, {
+    onState() {},
+    onDenied() {},
+    onSession: (id) => id !== undefined && begun.resolve(id),
+  });
+  onTestFinished(() => session.leave("the test is over"));
+  session.observe("playing");
+  const list = async () => (await client.listSessions({ userId, includeArchived: true })).sessions;
+  return { player, session, begun: begun.promise, list };
+}
+
+test("a session that has its player's name gets the title that the player says later", async () => {
+  const { player, session, begun, list } = beginning();
+  await begun;
+  const titles = async () => (await list()).map(({ title }) => title);
+  expect(await titles()).toEqual(["mpv"]);
+  player.title = "song.wav";
+  session.observe("playing");
+  await expect.poll(titles).toEqual(["song.wav"]);
+});
+
+/** A network that loses the first answers to a request for a session: one more than the client repeats it. */
+function losing(onLost: (count: number) => void = () => {}): typeof fetch {
+  let count = 0;
+  return async (input, init) => {
+    const answer = await fetch(input, init);
+    if (!String(input).endsWith("/session/create") || count > 5) return answer;
+    count += 1;
+    onLost(count);
+    throw new TypeError("the connection broke");
+  };
+}
+
+test("a player whose session was made, but not answered, gets that session and no second one", async () => {
+  const { player, begun, list } = beginning(losing(() => (player.title = "song.wav")));
+  const sessionId = await begun;
+  expect((await list()).map(({ id, state }) => [id, state])).toEqual([[sessionId, "active"]]);
+});
+
+test("a player that its user pauses before its session was answered gives back the floor", async () => {
+  const { session, begun, list } = beginning(losing((count) => count === 5 && session.observe("paused")));
+  await begun;
+  await expect.poll(async () => (await list()).map(({ state }) => state)).toEqual(["paused"]);
+});
