@@ -1,3 +1,4 @@
+import { type Catalog, findAgent } from "../config/catalog/catalog.ts";
 import { type Caller, ownerOf } from "../gateway/access/caller.ts";
 import { type Chat, type ChatCommands, newTarget, type Target } from "../gateway/chat-commands.ts";
 import type { Identity } from "../gateway/idempotent-commands.ts";
@@ -79,6 +80,7 @@ const NEXT_PAGES = 256;
 
 /** What live runs depend on. */
 export interface LiveRunsContext extends TurnContext {
+  catalog: () => Catalog;
   chats: ChatCommands;
   followers: Followers;
   store: LogStore;
@@ -256,8 +258,10 @@ export class LiveRuns {
 
   /** If the client names another agent, switch the session to it. */
   async #switchTo(identity: Identity, agentId: AgentId, { sessionId, floorId }: Target): Promise<void> {
-    const { commands, visibleTo } = this.#context;
-    if ((await visibleTo(identity.caller).agentOf(sessionId))?.agentId === agentId) return;
+    const { commands, visibleTo, catalog } = this.#context;
+    const current = await visibleTo(identity.caller).agentOf(sessionId);
+    // An agent of a workspace is named by its name or its id.
+    if (current?.agentId === (findAgent(catalog(), agentId, current?.workspaceId)?.id ?? agentId)) return;
     const part: Identity = { ...identity, commandId: commands.deriveId(identity, "switch_agent") };
     const command = { type: "session.switch_agent" as const, sessionId, agentId };
     const { outcome } = await commands.carryOut(part, async () => ({ floorId, command }));

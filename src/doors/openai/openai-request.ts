@@ -62,9 +62,10 @@ export function readCommon(
     throw unsupported("tool_choice", "Agents choose among their own tools; a client cannot demand a call.");
   }
   if ((format.type ?? "text") !== "text") throw unsupported(format.param, "Agents answer with text only.");
+  const where = readWhereabouts(request, { user: user ?? undefined, ...metadata });
   return {
-    agentId: readModel(catalog(), model),
-    where: readWhereabouts(request, { user: user ?? undefined, ...metadata }),
+    agentId: readModel(catalog(), model, where.workspaceId),
+    where,
     createdAt: Math.floor(clock.now() / 1_000),
   };
 }
@@ -86,10 +87,10 @@ function readWhereabouts(request: FastifyRequest, metadata: Record<string, unkno
 }
 
 /** @throws AppError `agent_not_found`, shown to clients as `model_not_found` */
-export function readModel(catalog: Catalog, model: string): AgentId {
-  const agent = findAgent(catalog, model, undefined);
+export function readModel(catalog: Catalog, model: string, workspaceId?: string): AgentId {
+  const agent = findAgent(catalog, model, workspaceId);
   if (agent?.enabled && acceptsTurns(agent)) return agent.id;
-  const facts = { availableAgents: listAgents(catalog), code: "model_not_found", param: "model" };
+  const facts = { availableAgents: listAgents(catalog, workspaceId), code: "model_not_found", param: "model" };
   throw new AppError("agent_not_found", `The model ${JSON.stringify(model)} does not exist.`, { facts });
 }
 
