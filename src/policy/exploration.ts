@@ -1,4 +1,5 @@
 import { everyone } from "../actors/floor/floor-state.ts";
+import { isDuring } from "../actors/floor/priority.ts";
 import { BrokenActors } from "../actors/host/floor-actors.ts";
 import type { AgentEntry, Catalog } from "../config/catalog/catalog.ts";
 import type { PolicyAssertion } from "../config/catalog/policy-assertions.ts";
@@ -225,6 +226,6 @@ function keyOf(floor: SteppedFloor, owed: Owed, classes: Classes): string {
   const living = new Set<string>(floor.sessions.map(({ context }) => context.id));
   const gone = [...owed].flatMap(([index, ids]) => ([...ids].some((id) => !living.has(id)) ? [`o${index}`] : []));
   const off = [...floor.catalog.agents.values()].filter(({ enabled }) => !enabled).map(({ id }) => id);
-  const hour = floor.now - floor.time === 0 ? "" : new Date(floor.now).toISOString().slice(11, 13);
-  return `${described.join("|")}/${others.sort().join("|")}/${reserved}/${on}/${off}/${gone}/${hour}`;
+  const hours = floor.catalog.priorityRules.map((rule) => (isDuring(rule, floor.now) ? "1" : "0")).join("");
+  return `${described.join("|")}/${others.sort().join("|")}/${reserved}/${on}/${off}/${gone}/${hours}`;
 }

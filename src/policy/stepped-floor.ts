@@ -13,6 +13,13 @@ const INTERACTION_TIMEOUT_MS = 300_000;
 const hasEnded = ({ value: { lifecycle } }: SessionMachineState): boolean =>
   lifecycle === "archived" || lifecycle === "deleted";
 
+/** The name of a user without preferences. */
+function userWithout({ overrides }: Catalog): string {
+  let userId = "driver";
+  while (overrides.has(userId)) userId += "-";
+  return userId;
+}
+
 /** A fact, and when it happened, in ms since 1970. */
 export type TimedFact = { readonly at: number; readonly fact: Exclude<Fact, { type: "reply" | "at" }> };
 
@@ -38,7 +45,7 @@ export class SteppedFloor {
   #jumpedMs = 0;
   #stamp = 0;
 
-  constructor({ catalog, now, userId = "driver" }: SteppedFloorOptions, from?: SteppedFloor) {
+  constructor({ catalog, now, userId = userWithout(catalog) }: SteppedFloorOptions, from?: SteppedFloor) {
     this.userId = userId;
     this.#catalog = catalog;
     this.#time = now;

@@ -42,9 +42,14 @@ export function effectivePriority(agent: AgentEntry, catalog: Catalog, context: 
 function ruleApplies(rule: PriorityRule, agent: AgentEntry, context: PriorityContext): boolean {
   if (agent.critical || (rule.agents && !rule.agents.includes(agent.id))) return false;
   if (rule.when !== undefined && context.flags[rule.when] !== true) return false;
-  if (rule.between === undefined) return true;
-  const { fromMinute, toMinute } = rule.between;
-  const minute = minuteOfDay(context.now, rule.timezone);
+  return isDuring(rule, context.now);
+}
+
+/** Whether the rule's hours include this instant, in ms since 1970. Without hours it applies all day. */
+export function isDuring({ between, timezone }: Pick<PriorityRule, "between" | "timezone">, now: number): boolean {
+  if (between === undefined) return true;
+  const { fromMinute, toMinute } = between;
+  const minute = minuteOfDay(now, timezone);
   // The range includes its start and excludes its end. If the end is not after the start, the range spans midnight.
   return fromMinute < toMinute ? minute >= fromMinute && minute < toMinute : minute >= fromMinute || minute < toMinute;
 }

@@ -188,6 +188,27 @@ describe("the claims of a catalogue", () => {
     expect(["arbitration", "session_transition"]).toContain(last.type);
   });
 
+  test("hours that begin within the same hour of the clock are told apart", () => {
+    const catalog = makeCatalog(agents, {
+      claims: [{ name: "it", never: { rejected: "music", while_heard: "chat" } }],
+      priority_rules: [
+        { name: "quiet", agents: ["music"], between: "22:00-22:30", adjust: 5 },
+        { name: "loud", agents: ["chat"], between: "22:30-22:45", adjust: 50 },
+      ],
+    });
+    const found = broken({}, catalog);
+    expect(found?.what).toBe("claim “it”: music is rejected while chat is heard (lower_priority)");
+    expect(found?.script).toContain('clock: "22:30"');
+  });
+
+  test("no user's preferences apply, whatever the user is called", () => {
+    const catalog = makeCatalog(agents, {
+      claims: [{ name: "it", never: { rejected: "chat", while_heard: "music" } }],
+      user_preferences: { driver: { agent_priority_overrides: { chat: 50 } } },
+    });
+    expect(broken({}, catalog)?.what).toBe("claim “it”: chat is rejected while music is heard (lower_priority)");
+  });
+
   test("a claim that names no agent is a fault of the catalogue, with its place", async () => {
     const text = [
       "agents: [{ name: music }]",
