@@ -1,6 +1,6 @@
 import type { Catalog } from "../config/catalog/catalog.ts";
 import { describeRefusal, loadCatalog, type RefusedCatalog } from "../config/catalog/catalog-file.ts";
-import { type CatalogStatus, watchCatalog } from "../config/catalog/watched-catalog.ts";
+import { type CatalogStatus, WatchedCatalog } from "../config/catalog/watched-catalog.ts";
 import type { Definitions } from "../gateway/route-context.ts";
 import { differenceLines, differenceOf, whyNoMatrix } from "../policy/matrix.ts";
 import type { Logger } from "../shared/ports/logger.ts";
@@ -49,7 +49,7 @@ export async function openCatalog(
   const onChange = () => {
     for (const listener of listeners) listener();
   };
-  const watched = watchCatalog({ path, initial, clock, log, describeChange, onChange });
+  const watched = new WatchedCatalog({ path, initial, clock, log, describeChange, onChange });
   opened.defer(() => watched.close());
   const defined = new DefinedCatalog({ store, bus, clock, log, file: () => watched.current(), onChange });
   opened.defer(() => defined.stop());

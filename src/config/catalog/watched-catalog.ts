@@ -1,4 +1,4 @@
-import { type FSWatcher, watch } from "node:fs";
+import type { watch } from "node:fs";
 import { stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { Clock, Timer } from "../../shared/ports/clock.ts";
@@ -6,20 +6,13 @@ import type { Fault } from "../fault.ts";
 import type { Catalog } from "./catalog.ts";
 import { compareCatalogs } from "./catalog-change.ts";
 import { type CatalogReading, loadCatalog } from "./catalog-file.ts";
-
-/** The current catalogue. Call `current()` for each decision: a reload replaces the catalogue as a whole. */
-export interface WatchedCatalog {
-  current(): Catalog;
-  /** For `/ready`. `faults`: those of the file's current contents, while the previous catalogue remains in use. */
-  status(): CatalogStatus;
-  /** Stop watching. After it resolves, nothing is logged or changed. */
-  close(): Promise<void>;
-}
+import { FolderWatch } from "./folder-watch.ts";
 
 export interface CatalogStatus {
   hash: string;
   /** When the catalogue in use was read, in ms since 1970. */
   loadedAt: number;
+  /** Those of the file's current contents, while the previous catalogue remains in use. */
   faults?: readonly Fault[];
 }
 
@@ -57,8 +50,8 @@ const MISSING = "missing";
 const ENOUGH = 2;
 
 /**
- * Watch a catalogue's file. A valid file replaces the whole catalogue. An invalid or missing file changes nothing; it
- * is logged and reported by `status()`.
+ * The catalogue of a file. A valid file replaces the whole catalogue: call `current()` for each decision. An invalid or
+ * missing file changes nothing; it is logged and reported by `status()`.
  *
  * Two methods are combined. Watching the folder detects files that are renamed into place and links that are switched,
  * where a watch on the file would stay with the old file. Polling the file detects changes behind links into other
@@ -67,120 +60,158 @@ const ENOUGH = 2;
  * The first event ends the watch until the file is checked. If the folder also has a database, each commit causes
  * several events, and each of them would wake the main thread.
  */
-export function watchCatalog(options: WatchOptions): WatchedCatalog {
-  const { path, clock, log, stableMs = 50, pollMs = 2_000, load = loadCatalog } = options;
-  const folder = dirname(path);
+export class WatchedCatalog {
+  readonly #options: WatchOptions;
+  readonly #soon: OneTimer;
+  readonly #poll: OneTimer;
+  readonly #folder: FolderWatch;
+  readonly #file: SeenFile;
+  #catalog: Catalog;
+  #loadedAt: number;
+  #faults: readonly Fault[] | undefined;
+  /** Checks run one at a time, in order. */
+  #looking = Promise.resolve();
+  #isClosed = false;
 
-  let catalog = options.initial;
-  let loadedAt = clock.now();
-  let faults: readonly Fault[] | undefined;
-  let isClosed = false;
+  constructor(options: WatchOptions) {
+    const { path, initial, clock, log, stableMs = 50, pollMs = 2_000 } = options;
+    this.#options = options;
+    this.#catalog = initial;
+    this.#loadedAt = clock.now();
+    this.#file = new SeenFile(stableMs);
+    this.#soon = new OneTimer(clock, stableMs, () => void this.#lookSoon());
+    this.#poll = new OneTimer(clock, pollMs, () => void this.#lookByPoll());
+    const folder = dirname(path);
+    this.#folder = new FolderWatch({
+      folder,
+      begin: options.watch,
+      onEvent: () => this.#soon.ensure(),
+      onFailure: (error) =>
+        log.warn({ err: error, folder }, "the catalogue's folder cannot be watched; the file is polled"),
+    });
+    this.#poll.ensure();
+    void this.#folder.mend();
+    // Detect a change between the read at boot and now.
+    void this.#look(false);
+  }
 
-  /** The file's signature at the last check, since when it is known, and how many later polls confirmed it. */
-  let signature: string | undefined;
-  let signatureSince = 0;
-  let confirmations = 0;
-  /** The last read failed for a reason that may pass without a change of the signature: each poll retries. */
-  let isUnreadable = false;
+  current(): Catalog {
+    return this.#catalog;
+  }
 
-  function apply(reading: CatalogReading): void {
+  /** For `/ready`. */
+  status(): CatalogStatus {
+    return {
+      hash: this.#catalog.hash,
+      loadedAt: this.#loadedAt,
+      ...(this.#faults && { faults: this.#faults }),
+    };
+  }
+
+  /** Stop watching. After it resolves, nothing is logged or changed. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#soon.cancel();
+    this.#poll.cancel();
+    await Promise.all([this.#folder.close(), this.#looking]);
+  }
+
+  async #lookSoon(): Promise<void> {
+    // Watching begins again before the check, so that no change falls between them.
+    await this.#folder.mend();
+    await this.#look(false);
+  }
+
+  async #lookByPoll(): Promise<void> {
+    await Promise.all([this.#folder.mend(), this.#look(true)]);
+    if (!this.#isClosed) this.#poll.ensure();
+  }
+
+  #look(isPoll: boolean): Promise<void> {
+    this.#looking = this.#looking.then(() => (this.#isClosed ? undefined : this.#check(isPoll)));
+    return this.#looking;
+  }
+
+  async #check(isPoll: boolean): Promise<void> {
+    const { path, clock, load = loadCatalog } = this.#options;
+    const signature = await signatureOf(path);
+    if (this.#isClosed) return;
+    if (!this.#file.isStable(signature, clock.now())) return this.#soon.ensure();
+    if (!this.#file.isDue(isPoll)) return;
+    const reading = await load(path, this.#catalog);
+    const isTorn = (await signatureOf(path)) !== signature;
+    if (this.#isClosed) return;
+    this.#file.isUnreadable = !reading.ok && reading.unreadable === "refused";
+    if (isTorn) this.#soon.ensure();
+    else this.#apply(reading);
+  }
+
+  #apply(reading: CatalogReading): void {
+    const { path, clock, log, describeChange, onChange } = this.#options;
+    const { hash } = this.#catalog;
     if (!reading.ok) {
-      if (JSON.stringify(reading.faults) === JSON.stringify(faults)) return;
-      faults = reading.faults;
-      log.error({ path, hash: catalog.hash, faults }, "the catalogue has faults; the previous one stays in use");
+      if (JSON.stringify(reading.faults) === JSON.stringify(this.#faults)) return;
+      this.#faults = reading.faults;
+      log.error({ path, hash, faults: reading.faults }, "the catalogue has faults; the previous one stays in use");
       return;
     }
-    const hadFaults = faults !== undefined;
-    faults = undefined;
-    if (reading.catalog.hash === catalog.hash) {
-      if (hadFaults) log.info({ path, hash: catalog.hash }, "the catalogue has no faults again and is unchanged");
+    const hadFaults = this.#faults !== undefined;
+    this.#faults = undefined;
+    const { catalog } = reading;
+    if (catalog.hash === hash) {
+      if (hadFaults) log.info({ path, hash }, "the catalogue has no faults again and is unchanged");
       return;
     }
-    const change = compareCatalogs(catalog, reading.catalog);
-    const matrix = options.describeChange?.(catalog, reading.catalog);
-    catalog = reading.catalog;
-    loadedAt = clock.now();
+    const change = compareCatalogs(this.#catalog, catalog);
+    const matrix = describeChange?.(this.#catalog, catalog);
+    this.#catalog = catalog;
+    this.#loadedAt = clock.now();
     log.info({ path, hash: catalog.hash, ...change, ...(matrix && { matrix }) }, "the catalogue was replaced");
     try {
-      options.onChange?.(catalog);
+      onChange?.(catalog);
     } catch (error) {
       log.error({ err: error }, "a catalogue listener failed");
     }
   }
+}
 
-  /**
-   * Whether the signature stays the same for long enough that the file may be read; if not, the file is checked again
-   * soon.
-   */
-  function isStable(seen: string): boolean {
-    if (seen !== signature) {
-      signature = seen;
-      signatureSince = clock.now();
-      confirmations = 0;
-      soon.ensure();
+/** The file's signature at the last check. */
+class SeenFile {
+  readonly #stableMs: number;
+  #signature: string | undefined;
+  /** Since when the signature is known, and how many later polls confirmed it. */
+  #since = 0;
+  #confirmations = 0;
+  /** The last read failed for a reason that may pass without a change of the signature: each poll retries. */
+  isUnreadable = false;
+
+  constructor(stableMs: number) {
+    this.#stableMs = stableMs;
+  }
+
+  /** Whether the signature stays the same for long enough that the file may be read. */
+  isStable(signature: string, now: number): boolean {
+    if (signature !== this.#signature) {
+      this.#signature = signature;
+      this.#since = now;
+      this.#confirmations = 0;
       return false;
     }
-    const ageMs = clock.now() - signatureSince;
+    const ageMs = now - this.#since;
     // Part of a file may be a valid catalogue that lacks agents. A negative age: the clock was set back.
-    if (ageMs < 0 || ageMs >= stableMs) return true;
-    soon.ensure();
-    return false;
+    return ageMs < 0 || ageMs >= this.#stableMs;
   }
 
   /**
-   * Whether an unchanged file must be read. The file may change again within one tick of the file system's clock
-   * without a new signature, so it is read again until polls have confirmed the signature.
+   * Whether a stable file must be read. The file may change again within one tick of the file system's clock without a
+   * new signature, so it is read again until polls have confirmed the signature.
    */
-  function isDue(seen: string, isPoll: boolean): boolean {
-    if (confirmations === ENOUGH) return isUnreadable;
-    if (isPoll) confirmations++;
+  isDue(isPoll: boolean): boolean {
+    if (this.#confirmations === ENOUGH) return this.isUnreadable;
+    if (isPoll) this.#confirmations++;
     // A file disappears for a moment when an editor replaces it: treat it as missing only when polls confirm it.
-    return seen !== MISSING || confirmations === ENOUGH;
+    return this.#signature !== MISSING || this.#confirmations === ENOUGH;
   }
-
-  async function look(isPoll: boolean): Promise<void> {
-    const seen = await signatureOf(path);
-    if (isClosed || !isStable(seen) || !isDue(seen, isPoll)) return;
-    const reading = await load(path, catalog);
-    const isTorn = (await signatureOf(path)) !== seen;
-    if (isClosed) return;
-    isUnreadable = !reading.ok && reading.unreadable === "refused";
-    if (isTorn) soon.ensure();
-    else apply(reading);
-  }
-
-  // Checks run one at a time, in order.
-  let looking = Promise.resolve();
-  const lookNext = (isPoll: boolean) => {
-    looking = looking.then(() => (isClosed ? undefined : look(isPoll)));
-    return looking;
-  };
-
-  const soon = alarm(clock, stableMs, () => {
-    // Watching begins again before the check, so that no change falls between them.
-    void folderWatch.mend().then(() => lookNext(false));
-  });
-  const folderWatch = watchFolder(folder, options.watch ?? watch, log, soon.ensure);
-  const poll = alarm(clock, pollMs, async () => {
-    await Promise.all([folderWatch.mend(), lookNext(true)]);
-    if (!isClosed) poll.ensure();
-  });
-
-  poll.ensure();
-  void folderWatch.mend();
-  // Detect a change between the read at boot and now.
-  void lookNext(false);
-
-  return {
-    current: () => catalog,
-    status: () => ({ hash: catalog.hash, loadedAt, ...(faults && { faults }) }),
-    async close() {
-      isClosed = true;
-      soon.cancel();
-      poll.cancel();
-      await Promise.all([folderWatch.close(), looking]);
-    },
-  };
 }
 
 /** A value that changes whenever the file behind the path changes; follows links. */
@@ -195,76 +226,23 @@ async function signatureOf(path: string): Promise<string> {
 }
 
 /** A single timer: `ensure` starts it unless it is running. */
-function alarm(clock: Clock, delayMs: number, ring: () => void) {
-  let timer: Timer | undefined;
-  return {
-    ensure(): void {
-      timer ??= clock.after(delayMs, () => {
-        timer = undefined;
+class OneTimer {
+  readonly #start: () => Timer;
+  #timer: Timer | undefined;
+
+  constructor(clock: Clock, delayMs: number, ring: () => void) {
+    this.#start = () =>
+      clock.after(delayMs, () => {
+        this.#timer = undefined;
         ring();
       });
-    },
-    cancel(): void {
-      timer?.cancel();
-    },
-  };
-}
-
-/**
- * Watch the folder at a path for one event. `mend` starts the watch again after an event, and if the folder was
- * replaced or the watch failed.
- */
-function watchFolder(folder: string, begin: typeof watch, log: WatchLog, onEvent: () => void) {
-  let watcher: FSWatcher | undefined;
-  let watched: string | undefined;
-  let failure: string | undefined;
-  let isClosed = false;
-
-  const drop = () => {
-    watcher?.close();
-    watcher = undefined;
-  };
-  const fail = (error: Error) => {
-    drop();
-    watched = undefined;
-    if (error.message === failure) return;
-    failure = error.message;
-    log.warn({ err: error, folder }, "the catalogue's folder cannot be watched; the file is polled");
-  };
-
-  async function mend(): Promise<void> {
-    const identity = await stat(folder).then(
-      ({ dev, ino }) => `${dev}:${ino}`,
-      () => undefined,
-    );
-    if (isClosed || (watcher && identity === watched)) return;
-    drop();
-    const isReplaced = identity !== watched;
-    watched = identity;
-    if (identity === undefined) return;
-    try {
-      watcher = begin(folder, { persistent: false }, () => {
-        drop();
-        onEvent();
-      }).on("error", fail);
-      failure = undefined;
-      // Detect changes from before the watch.
-      if (isReplaced) onEvent();
-    } catch (error) {
-      fail(error as Error);
-    }
   }
 
-  let mending = Promise.resolve();
-  return {
-    mend: () => {
-      mending = mending.then(mend);
-      return mending;
-    },
-    close: async () => {
-      isClosed = true;
-      drop();
-      await mending;
-    },
-  };
+  ensure(): void {
+    this.#timer ??= this.#start();
+  }
+
+  cancel(): void {
+    this.#timer?.cancel();
+  }
 }

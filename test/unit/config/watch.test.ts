@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import type { Catalog } from "../../../src/config/catalog/catalog.ts";
 import { loadCatalog } from "../../../src/config/catalog/catalog-file.ts";
-import { type WatchedCatalog, type WatchOptions, watchCatalog } from "../../../src/config/catalog/watched-catalog.ts";
+import { WatchedCatalog, type WatchOptions } from "../../../src/config/catalog/watched-catalog.ts";
 import { catalogOf } from "../../support/catalogs/catalog-faults.ts";
 import { HandClock, POLL_MS, RealClock, ReceivedLog, STABLE_MS } from "../../support/catalogs/watched-file.ts";
 
@@ -34,8 +34,8 @@ afterEach(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-function follow(options: Partial<WatchOptions> = {}): WatchedCatalog {
-  watched = watchCatalog({
+function follow(options: Partial<WatchOptions> = {}) {
+  const catalog = new WatchedCatalog({
     path,
     initial: catalogOf(A),
     clock: new RealClock(),
@@ -45,7 +45,8 @@ function follow(options: Partial<WatchOptions> = {}): WatchedCatalog {
     pollMs: 3_600_000,
     ...options,
   });
-  return watched;
+  watched = catalog;
+  return { current: () => catalog.current(), status: () => catalog.status(), close: () => catalog.close() };
 }
 
 /** Watch the file, which has this text, by polls and with a clock that the test moves; one poll has found it. */
