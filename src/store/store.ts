@@ -230,7 +230,7 @@ export interface FloorChange {
   /** The whole rows, as they are after the change. */
   sessions: SessionRow[];
   messages: MessageWrite[];
-  logs: LogRow[];
+  logs: LogLineWrite[];
   events: LogEntry[];
   effectsAdded: RunEffect[];
   effectsRemoved: EffectId[];
@@ -271,7 +271,7 @@ export type MessageWrite =
 export const sessionOfWrite = (write: MessageWrite): SessionId =>
   "message" in write ? write.message.sessionId : write.sessionId;
 
-export interface LogRow {
+export interface LogLineWrite {
   sessionId: SessionId;
   messageId: MessageId;
   line: LogLine;

@@ -5,7 +5,7 @@ import type { RunSignal } from "../../protocol/internal/run.ts";
 import type { Message } from "../../protocol/message.ts";
 import { flow } from "../../shared/flow.ts";
 import type { Trace } from "../../shared/ports/tracer.ts";
-import type { FloorChange, LogRow, MessageWrite, Receipt, SessionRow, StagedSession } from "../../store/store.ts";
+import type { FloorChange, LogLineWrite, MessageWrite, Receipt, SessionRow, StagedSession } from "../../store/store.ts";
 import type { DeadlineSources, DraftClose, Fact } from "../facts.ts";
 import { reservationOf } from "../floor/arbiter-step.ts";
 import type { FloorActors } from "./floor-actors.ts";
@@ -63,7 +63,7 @@ export class Ledger {
   readonly #entries: LogEntry[] = [];
   readonly #messages = new Map<string, MessageWrite>();
   readonly #finished = new Map<string, Message>();
-  readonly #logs: LogRow[] = [];
+  readonly #logs: LogLineWrite[] = [];
   readonly #added = new Map<EffectId, RunEffect>();
   readonly #removed = new Set<EffectId>();
   readonly #receipts: Receipt[] = [];

@@ -1,7 +1,7 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import type { Message } from "../../../protocol/message.ts";
 import { detailsOf } from "../../rows.ts";
-import type { LogRow, MessageWrite } from "../../store.ts";
+import type { LogLineWrite, MessageWrite } from "../../store.ts";
 import { prepareQuery, type Query } from "../query.ts";
 import type { EventWriter } from "./event-writer.ts";
 import type { WordIndex } from "./word-index.ts";
@@ -79,7 +79,7 @@ export class MessageRowWriter {
     }
   }
 
-  addLog(sessionKey: number, { messageId, line }: LogRow): void {
+  addLog(sessionKey: number, { messageId, line }: LogLineWrite): void {
     const stored = this.#find.get(sessionKey, messageId);
     if (!stored) throw new Error(`there is no message ${messageId} to log for`);
     this.#addLog.run(stored.key, line.id, line.stream, line.text, line.timestamp);
