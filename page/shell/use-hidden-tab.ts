@@ -18,6 +18,8 @@ export function useHiddenTab(): void {
       else views.restart();
     };
     document.addEventListener("visibilitychange", look);
+    // A tab that is opened in the background gets no event.
+    if (document.hidden) look();
     return () => {
       clearTimeout(timer);
       document.removeEventListener("visibilitychange", look);

@@ -179,6 +179,14 @@ describePage("the page's frame", (open) => {
     await expect.poll(connections).toBe(0);
     await show(false);
     await expect.poll(connections).toBe(1);
+    // A tab that is opened in the background is hidden from the beginning.
+    await page.addInitScript('Object.defineProperty(document, "hidden", { value: true, configurable: true })');
+    await page.reload();
+    await connected(page);
+    await page.clock.fastForward(11_000);
+    await expect.poll(connections).toBe(0);
+    await show(false);
+    await expect.poll(connections).toBe(1);
   });
 
   test("the page asks for a required token, keeps it from its scripts, and deletes it at the sign-out", async () => {
