@@ -100,7 +100,8 @@ export class Armer {
    */
   visit(serves: (floorId: FloorId) => boolean): void {
     this.#visits += 1;
-    this.#visiting = this.#visiting.then(() => this.#visitAll(serves, this.#visits));
+    const visit = this.#visits;
+    this.#visiting = this.#visiting.then(() => this.#visitAll(serves, visit));
   }
 
   async #visitAll(serves: (floorId: FloorId) => boolean, visit: number): Promise<void> {

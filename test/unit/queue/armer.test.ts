@@ -290,37 +290,39 @@ test("no sweep follows once the armer stops", async () => {
   expect([stage.fired, stage.clock.timerCount]).toEqual([[], 0]);
 });
 
-test("a new catalogue gives every floor with a holder or a waiting session an event, if this node serves it", async () => {
-  const pages: Record<string, string[]> = { held: ["u:a", "u:b", "u:other"], waiting: ["u:c"], idle: ["u:idle"] };
-  const asked: Envelope[] = [];
-  const all = Promise.withResolvers<void>();
-  const clock = new VirtualClock();
-  const armer = new Armer({
-    store: {
-      dueEffects: async () => [],
-      dueAlarms: async () => [],
-      // One floor per page.
-      listFloors: async ({ state = "idle", after }) => {
-        const left = pages[state]!.filter((id) => after === undefined || id > after);
-        return { floors: left.slice(0, 1).map((floorId) => ({ floorId }) as never), hasMore: left.length > 1 };
+test.each([1, 3])(
+  "%d new catalogues at once give every floor in use that this node serves one event",
+  async (count) => {
+    const pages: Record<string, string[]> = { held: ["u:a", "u:b", "u:other"], waiting: ["u:c"], idle: ["u:idle"] };
+    const asked: Envelope[] = [];
+    const clock = new VirtualClock();
+    const armer = new Armer({
+      store: {
+        dueEffects: async () => [],
+        dueAlarms: async () => [],
+        // One floor per page.
+        listFloors: async ({ state = "idle", after }) => {
+          const left = pages[state]!.filter((id) => after === undefined || id > after);
+          return { floors: left.slice(0, 1).map((floorId) => ({ floorId }) as never), hasMore: left.length > 1 };
+        },
       },
-    },
-    queue: new MemoryQueue(clock),
-    clock,
-    wallNow: () => clock.now(),
-    unansweredCount: () => 0,
-    newId: () => "id",
-    send: async (envelope) => {
-      if (asked.push(envelope) === 3) all.resolve();
-      return { ok: true };
-    },
-    sendTimeoutMs: 5_000,
-    log: new KeptLog(),
-  });
-  onTestFinished(() => armer.stop());
-  armer.visit((floorId) => floorId !== "u:other");
-  await all.promise;
-  await armer.stop();
-  const events = asked.map(({ floorId, command }) => `${floorId} ${command.type}`);
-  expect(events).toEqual(["u:a alarm", "u:b alarm", "u:c alarm"]);
-});
+      queue: new MemoryQueue(clock),
+      clock,
+      wallNow: () => clock.now(),
+      unansweredCount: () => 0,
+      newId: () => "id",
+      send: async (envelope) => {
+        asked.push(envelope);
+        return { ok: true };
+      },
+      sendTimeoutMs: 5_000,
+      log: new KeptLog(),
+    });
+    onTestFinished(() => armer.stop());
+    for (let each = 0; each < count; each++) armer.visit((floorId) => floorId !== "u:other");
+    await clock.advance(0);
+    await armer.stop();
+    const events = asked.map(({ floorId, command }) => `${floorId} ${command.type}`);
+    expect(events).toEqual(["u:a alarm", "u:b alarm", "u:c alarm"]);
+  },
+);
