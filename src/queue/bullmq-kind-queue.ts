@@ -3,8 +3,8 @@ import type { Job, Queue } from "bullmq";
 import type { Redis } from "ioredis";
 import type { Alarm } from "../protocol/internal/effect.ts";
 import { within } from "../shared/waiting.ts";
-import { BullmqWork, type BullmqWorkOptions, type Handler } from "./bullmq-work.ts";
-import type { Queued, WaitingRuns } from "./run-queue.ts";
+import { BullmqWork, type BullmqWorkOptions } from "./bullmq-work.ts";
+import type { Handler, Queued, WaitingRuns } from "./run-queue.ts";
 
 /** The number of queue events that Redis keeps, for inspection with BullMQ's tools. */
 const KEPT_EVENTS = 1_000;

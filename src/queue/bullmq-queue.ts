@@ -8,7 +8,7 @@ import type { Clock, Timer } from "../shared/ports/clock.ts";
 import type { Logger } from "../shared/ports/logger.ts";
 import { RecentMap } from "../shared/recent-map.ts";
 import { BullmqKindQueue } from "./bullmq-kind-queue.ts";
-import type { Processing, Queued, RunQueue, WaitingRuns } from "./run-queue.ts";
+import type { Handler, Processing, Queued, RunQueue, WaitingRuns } from "./run-queue.ts";
 
 /**
  * Redis counts as away when it has answered nothing in two checks in a row, this many ms apart; the effect is then left
@@ -114,7 +114,7 @@ class BullmqQueue implements RunQueue {
     handler: (queued: Extract<Queued, { kind: K }>) => Promise<void>,
     { concurrency }: { concurrency: number },
   ): Promise<Processing> {
-    return this.#queues[kind].process(handler as (queued: Queued) => Promise<void>, concurrency);
+    return this.#queues[kind].process(handler as Handler, concurrency);
   }
 
   /** The floor's former alarm, if it is another one and has not come yet. */

@@ -3,7 +3,7 @@ import type { Redis } from "ioredis";
 import { AppError } from "../protocol/errors.ts";
 import type { Clock } from "../shared/ports/clock.ts";
 import { sleep, within } from "../shared/waiting.ts";
-import type { Processing, Queued } from "./run-queue.ts";
+import type { Handler, Processing, Queued } from "./run-queue.ts";
 
 /** How long a worker keeps a job without renewing its lock, and how often workers check for stalled jobs, in ms. */
 const LOCK_MS = 4_000;
@@ -22,8 +22,6 @@ const TRY_AGAIN_MS = 500;
 const LOOK_S = 2;
 /** How long Redis may take to acknowledge finished jobs when the work stops, in ms. */
 const LEAVE_MS = 1_000;
-
-export type Handler = (queued: Queued) => Promise<void>;
 
 export interface BullmqWorkOptions {
   bullmq: typeof import("bullmq");

@@ -2,14 +2,12 @@ import { AppError } from "../protocol/errors.ts";
 import type { EffectId, FloorId } from "../protocol/ids.ts";
 import type { Clock, Timer } from "../shared/ports/clock.ts";
 import { TransientMap } from "../shared/transient-map.ts";
-import type { Processing, Queued, RunQueue, WaitingRuns } from "./run-queue.ts";
+import type { Handler, Processing, Queued, RunQueue, WaitingRuns } from "./run-queue.ts";
 
 /** The maximum of runs in memory, and of alarms; further ones wait in the store for the next sweep. */
 const MAX_QUEUED = 10_000;
 /** The maximum of `setTimeout`. The armer never adds an effect that far ahead (rule C9). */
 const MAX_DELAY_MS = 2_147_483_647;
-
-type Handler = (queued: Queued) => Promise<void>;
 
 interface KindQueue {
   /** What is due, in the order in which it became due. */

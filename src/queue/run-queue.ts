@@ -2,6 +2,7 @@ import type { Alarm, RunEffect } from "../protocol/internal/effect.ts";
 
 /** What waits in the queue. */
 export type Queued = RunEffect | Alarm;
+export type Handler = (queued: Queued) => Promise<void>;
 
 /**
  * Delivers runs and alarms to their handlers: at least once, and not before they are due. Due times are in the floors'
