@@ -155,7 +155,7 @@ export class HostedFloor {
 
   /** Commit the commands together, or else one at a time, so that only the faulty one fails. Answers every command. */
   async #commitOrSplit(commands: PendingCommand[]): Promise<void> {
-    const timely = commands.filter((pending) => this.#isTimely(pending));
+    const timely = this.#failLate(commands);
     if (timely.length === 0) return;
     try {
       await this.#commit(timely);
@@ -176,7 +176,7 @@ export class HostedFloor {
       try {
         // Rule C2: after a failed commit only the receipt shows whether the command took effect.
         if (await this.#answerFromReceipt(pending)) return;
-        if (!this.#isTimely(pending)) return;
+        if (this.#failLate([pending]).length === 0) return;
         await this.#commit([pending]);
         return;
       } catch (thrown) {
@@ -351,6 +351,7 @@ export class HostedFloor {
     };
   }
 
+  /** @returns whether the command has a receipt, and so took effect before */
   async #answerFromReceipt(pending: PendingCommand): Promise<boolean> {
     const { caller, commandId, bodyHash } = pending.envelope;
     if (caller === undefined) return false;
@@ -361,10 +362,13 @@ export class HostedFloor {
     return true;
   }
 
-  #isTimely(pending: PendingCommand): boolean {
-    if (this.#options.clock.now() <= pending.envelope.timeoutAt) return true;
-    this.#fail([pending], new AppError("unavailable", "the command waited for its floor until its deadline"));
-    return false;
+  /** Fail the commands whose time is over. @returns the others */
+  #failLate(commands: PendingCommand[]): PendingCommand[] {
+    const now = this.#options.clock.now();
+    const late = commands.filter(({ envelope }) => now > envelope.timeoutAt);
+    if (late.length === 0) return commands;
+    this.#fail(late, new AppError("unavailable", "the command waited for its floor until its deadline"));
+    return commands.filter((pending) => !late.includes(pending));
   }
 
   #forget(pending: PendingCommand): void {
