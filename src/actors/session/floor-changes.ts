@@ -4,7 +4,7 @@ import type { TurnInput } from "../../protocol/internal/command.ts";
 import type { PausedBy } from "../../protocol/session.ts";
 import type { Contender } from "../floor/contender.ts";
 import { resumeRun, suspendRun } from "./runs.ts";
-import { isAudible } from "./session-context.ts";
+import { isAudible, lengthsOf } from "./session-context.ts";
 import { beginLease, endLease } from "./session-lease.ts";
 import { agentOf, answerWithSession, type InternalEvent, type SessionStep } from "./session-step.ts";
 import { dropSummaryWork } from "./summaries.ts";
@@ -33,12 +33,15 @@ function becomeAudible(step: SessionStep, contender: Contender, level: number | 
   beginLease(step);
 }
 
-/** Remember the lengths of the agent, in case it leaves the catalogue. */
+/** Remember these keys of the agent, in case it leaves the catalogue. */
 export function keepLengths(step: SessionStep): void {
   const agent = agentOf(step);
   if (!agent) return;
-  const { idleTimeoutMs, maxPauseMs, maxHoldMs, queueTimeoutMs, resumeWithinMs, answerWithinMs } = agent;
-  const lengths = { idleTimeoutMs, maxPauseMs, maxHoldMs, queueTimeoutMs, resumeWithinMs, answerWithinMs };
+  const { idleTimeoutMs, maxPauseMs, maxHoldMs, queueTimeoutMs, resumeWithinMs, answerWithinMs, afterTurn } = agent;
+  const lengths = {
+    ...{ idleTimeoutMs, maxPauseMs, maxHoldMs, queueTimeoutMs, resumeWithinMs, answerWithinMs },
+    ...(afterTurn !== "keep" && { afterTurn }),
+  };
   step.context.lengths = Object.values(lengths).some((length) => length !== undefined) ? lengths : undefined;
 }
 
@@ -123,7 +126,7 @@ export function leaveQueue(step: SessionStep): void {
 export function applyAfterTurn(step: SessionStep, isDone: boolean): void {
   const { context, given } = step;
   if (endWithTurn(step)) return;
-  const afterTurn = agentOf(step)?.afterTurn ?? "keep";
+  const { afterTurn = "keep" } = lengthsOf(context, given.catalog);
   if (context.turns.length > 0 || afterTurn === "keep") return isAudible(context) ? beginNext(step) : undefined;
   if (afterTurn === "archive" && isDone) step.toSelf.push({ type: "archive", reason: "after_turn", given });
   else if (isAudible(context) || context.pausedBy === "preemption")

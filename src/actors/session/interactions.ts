@@ -5,14 +5,14 @@ import type { RequestId } from "../../protocol/ids.ts";
 import { CONFIRMATION_OPTIONS, type Interaction } from "../../protocol/interaction.ts";
 import type { CommandOf } from "../../protocol/internal/command.ts";
 import { dropUnconfirmed } from "./calls.ts";
-import { MAX_APPROVED_TOOLS, MAX_EXPIRED, type OpenInteraction, type Run } from "./session-context.ts";
-import { agentOf, answer, editRun, logEvent, refuseCommand, type SessionStep } from "./session-step.ts";
+import { lengthsOf, MAX_APPROVED_TOOLS, MAX_EXPIRED, type OpenInteraction, type Run } from "./session-context.ts";
+import { answer, editRun, logEvent, refuseCommand, type SessionStep } from "./session-step.ts";
 
 /** Add an interaction of the agent: each has an id, an event and a timeout. */
 export function openInteractions(step: SessionStep, interactions: readonly Interaction[]): void {
   const run = editRun(step);
-  const { now, time: since, interactionTimeoutMs } = step.given;
-  const expiresAt = now + (agentOf(step)?.answerWithinMs ?? interactionTimeoutMs);
+  const { now, time: since, catalog, interactionTimeoutMs } = step.given;
+  const expiresAt = now + (lengthsOf(step.context, catalog).answerWithinMs ?? interactionTimeoutMs);
   for (const interaction of interactions) {
     if (run.interactions.some((pending) => pending.interaction.requestId === interaction.requestId)) continue;
     const { requestId } = interaction;

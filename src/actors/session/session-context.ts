@@ -1,4 +1,4 @@
-import type { AgentEntry } from "../../config/catalog/catalog.ts";
+import type { AgentEntry, Catalog } from "../../config/catalog/catalog.ts";
 import type { WrittenState } from "../../protocol/event.ts";
 import type { AgentId, EffectId, FloorId, MessageId, RequestId, RunId, SessionId } from "../../protocol/ids.ts";
 import type { Answer, Interaction } from "../../protocol/interaction.ts";
@@ -81,19 +81,24 @@ export interface SessionContext {
   audibleSince?: number | undefined;
   /** Since when it waits for the floor, queued or preempted. */
   waitsSince?: number | undefined;
-  /** The lengths that its agent had when its state began; they apply once the agent has left the catalogue. */
+  /** What its agent's keys were when its state began; they apply once the agent has left the catalogue. */
   lengths?: Lengths | undefined;
   /** Present while the session is audible or waits for the floor, if its agent has a lease. */
   lease?: SessionLease | undefined;
 }
 
-/** The agent's keys that limit how long a session stays in a state. */
+/** The agent's keys that say when a session's state ends: how long it may last, and what happens after a turn. */
 export type Lengths = Partial<
   Pick<
     AgentEntry,
-    "idleTimeoutMs" | "maxPauseMs" | "maxHoldMs" | "queueTimeoutMs" | "resumeWithinMs" | "answerWithinMs"
+    "idleTimeoutMs" | "maxPauseMs" | "maxHoldMs" | "queueTimeoutMs" | "resumeWithinMs" | "answerWithinMs" | "afterTurn"
   >
 >;
+
+/** These keys of the session's agent; if it has left the catalogue, those that the session's state began with. */
+export function lengthsOf({ claim, lengths }: SessionContext, { agents }: Pick<Catalog, "agents">): Lengths {
+  return agents.get(claim.agentId) ?? lengths ?? {};
+}
 
 /** When a session last gave a sign of life, and when its lease is looked at. */
 export interface SessionLease {

@@ -3,7 +3,7 @@
 import type { DeadlineSources } from "../facts.ts";
 import { expireInteraction } from "./interactions.ts";
 import { releaseStopped } from "./runs.ts";
-import { isAudible, type Lengths, type SessionContext, STOP_GRACE_MS } from "./session-context.ts";
+import { isAudible, lengthsOf, type SessionContext, STOP_GRACE_MS } from "./session-context.ts";
 import { fireLease } from "./session-lease.ts";
 import type { DueEvent, SessionStep } from "./session-step.ts";
 
@@ -23,8 +23,7 @@ export function deadlineOf(
   { catalog, interactionTimeoutMs }: DeadlineSources,
   isReserved = false,
 ): SessionDeadline | undefined {
-  // An agent that has left the catalogue keeps the lengths that its session's state began with.
-  const lengths: Lengths = catalog.agents.get(context.claim.agentId) ?? context.lengths ?? {};
+  const lengths = lengthsOf(context, catalog);
   let first: SessionDeadline | undefined;
   const consider = (what: SessionDeadline["what"], since: number | undefined, lengthMs: number | undefined) => {
     if (since === undefined || lengthMs === undefined) return;

@@ -104,6 +104,18 @@ test.each([
   expect(floor.events("error")).toMatchObject([{ errorCode: "interaction_timeout" }]);
 });
 
+test("a turn of an agent that has left asks and ends by the keys with which its session was granted", () => {
+  const floor = playing({ answer_within: "20s", after_turn: "yield" });
+  floor.catalog = makeCatalog([agents[2]!]);
+  floor.restart();
+  const interaction = { kind: "question" as const, requestId: "q1", question: "Which?", options: ["a"] };
+  floor.report("music", "run-m1", 2, { parts: [{ kind: "ask", interaction }] });
+  expect(floor.due).toBe(floor.now + 20_000);
+  expect(floor.events("user_question_request")).toMatchObject([{ expiresAt: floor.due }]);
+  floor.report("music", "run-m1", 3, DONE);
+  expect(floor.view("music")).toMatchObject({ state: "paused", pausedBy: "yield" });
+});
+
 const chatOnce = (floor: FloorStage) => {
   const turn = { messageId: "m1", runId: "run-m1", content: "hello" };
   const session = { sessionId: "music", agentId: "music", userId: "ann", endsWithTurn: true as const };
