@@ -1,5 +1,5 @@
 import { Redis } from "ioredis";
-import { beforeAll, expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { create, headOf, messagesOf, say } from "../../support/clients/node-client.ts";
 import { SessionReader } from "../../support/clients/session-reader.ts";
 import { DeafProxy } from "../../support/networks/deaf-proxy.ts";
@@ -7,6 +7,7 @@ import type { ChildServer } from "../../support/nodes/child-server.ts";
 import { Cluster, describeClusters } from "../../support/nodes/cluster.ts";
 import { clientOf } from "../../support/nodes/load.ts";
 import { atEndOfSuite } from "../../support/runner/at-end-of-suite.ts";
+import { beforeTries } from "../../support/runner/before-tries.ts";
 import { within } from "../../support/runner/within.ts";
 
 const says = (reply: object) => ({ kind: "scripted", replies: [reply] });
@@ -35,11 +36,11 @@ describeClusters("several gateways", (servers) => {
   let orchestrator: ChildServer;
   let worker: ChildServer;
 
-  beforeAll(async () => {
+  beforeTries(async () => {
     cluster = await Cluster.make(servers, { catalog: CATALOG, atEnd });
     const nodes = [["gateway"], ["gateway"], ["orchestrator"], ["worker"]] as const;
     [here, there, orchestrator, worker] = await cluster.startAll(...nodes);
-  }, 60_000);
+  });
 
   /** Resolves when each reader has all events of its session. */
   const haveAll = (readers: ReadonlyMap<SessionReader, string>) =>

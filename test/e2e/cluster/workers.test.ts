@@ -1,9 +1,10 @@
-import { beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { create, messagesOf, say } from "../../support/clients/node-client.ts";
 import { SessionReader } from "../../support/clients/session-reader.ts";
 import type { ChildServer } from "../../support/nodes/child-server.ts";
 import { Cluster, describeClusters } from "../../support/nodes/cluster.ts";
 import { atEndOfSuite } from "../../support/runner/at-end-of-suite.ts";
+import { beforeTries } from "../../support/runner/before-tries.ts";
 import { within } from "../../support/runner/within.ts";
 import { type ProviderServer, startProviderServer } from "../../support/servers/provider-server.ts";
 
@@ -31,7 +32,7 @@ describeClusters("a lost worker", (servers) => {
   let workers: ChildServer[];
   let provider: ProviderServer;
 
-  beforeAll(async () => {
+  beforeTries(async () => {
     provider = await startProviderServer();
     atEnd(() => provider.close());
     const adapter = { kind: "ai-sdk", provider: "openai-compatible", model: "m", base_url: provider.baseUrl };
@@ -40,7 +41,7 @@ describeClusters("a lost worker", (servers) => {
     const choosing = { name: "choosing", tools: ["clock"], modes, adapter };
     cluster = await Cluster.make(servers, { catalog: { agents: [...AGENTS, model, choosing] }, atEnd });
     [gateway, , ...workers] = await cluster.startAll(["gateway"], ["orchestrator"], ["worker"], ["worker"], ["worker"]);
-  }, 60_000);
+  });
 
   const textsOf = (reader: SessionReader) => [...reader.transcript.writing.values()];
   const speaks = (reader: SessionReader, words: string) =>
