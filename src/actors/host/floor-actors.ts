@@ -112,6 +112,8 @@ export class FloorActors {
   readonly #forArbiter: ArbiterEvent[] = [];
   #isArbiterBusy = false;
   readonly #sessions: Record<SessionId, SessionActor> = Object.create(null);
+  /** The result of `#all`; undefined once a session was added or evicted. */
+  #list: readonly SessionActor[] | undefined;
   #facts: Fact[] = [];
   /** Steps of all sessions so far. */
   #steps = 0;
@@ -183,8 +185,9 @@ export class FloorActors {
   }
 
   /** All sessions, deleted ones too. */
-  get #all(): SessionActor[] {
-    return Object.values(this.#sessions);
+  get #all(): readonly SessionActor[] {
+    this.#list ??= Object.values(this.#sessions);
+    return this.#list;
   }
 
   /** Add a session that was loaded from its row. */
@@ -257,9 +260,12 @@ export class FloorActors {
 
   /** The present states of the sessions that changed since the last call. */
   drainTouched(): SessionMachineState[] {
-    const touched = this.#all.filter(({ isTouched }) => isTouched);
-    for (const session of touched) session.isTouched = false;
-    return touched.map(({ machineState }) => machineState);
+    const touched: SessionMachineState[] = [];
+    for (const session of this.#all) {
+      if (session.isTouched) touched.push(session.machineState);
+      session.isTouched = false;
+    }
+    return touched;
   }
 
   /**
@@ -278,6 +284,7 @@ export class FloorActors {
     if (sessionIds.length > 0) {
       this.#guard(() => this.#sendToArbiter({ type: "evict", sessionIds }));
       for (const id of sessionIds) delete this.#sessions[id];
+      this.#list = undefined;
     }
     this.#needed = needed;
     this.#neededLast = needed;
@@ -425,6 +432,7 @@ export class FloorActors {
     const session = new SessionActor(id, new SessionMachineState(SESSION.start(input).state), ++this.#steps);
     session.isTouched = true;
     this.#sessions[id] = session;
+    this.#list = undefined;
     this.#needed = undefined;
     this.#next = undefined;
   }
