@@ -1,7 +1,7 @@
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { createClient } from "../src/client/client.ts";
-import { InterlockProvider, liveViewsOf } from "../src/react/provider.ts";
+import { InterlockProvider, liveViewsOf } from "../src/react/hooks.ts";
 import "./tokens.css";
 import "./page.css";
 import { Opening } from "./moment/opening.ts";

@@ -1,6 +1,6 @@
 import { lazy, Suspense, useState } from "react";
 import type { Decision } from "../../src/protocol/decision.ts";
-import { useClient } from "../../src/react/provider.ts";
+import { useClient } from "../../src/react/hooks.ts";
 import { useHere } from "../moment/here.tsx";
 import { Outcome } from "../parts/commands/outcome.tsx";
 import { floorName } from "../parts/floor-name.ts";

@@ -2,8 +2,7 @@ import { useEffect, useMemo, useState } from "react";
 import type { FloorsLiveView } from "../../src/client/live/live-floors.ts";
 import type { FloorSummary } from "../../src/protocol/floor.ts";
 import type { Session } from "../../src/protocol/session.ts";
-import { useClient } from "../../src/react/provider.ts";
-import { useFloors } from "../../src/react/use-floor.ts";
+import { useClient, useFloors } from "../../src/react/hooks.ts";
 import { usePaced } from "../parts/use-paced.ts";
 
 /** Sessions that are read, newest activity first. Their floors are listed, idle ones too. */

@@ -1,6 +1,6 @@
 import { type ReactNode, type RefObject, useEffect, useLayoutEffect, useRef, useState } from "react";
 import type { Session } from "../../src/protocol/session.ts";
-import { useClient } from "../../src/react/provider.ts";
+import { useClient } from "../../src/react/hooks.ts";
 import { lastPauseOf, lastWordsOf } from "../log/conversation-log.ts";
 import type { FloorPicture } from "../log/floor-picture.ts";
 import { useHere } from "../moment/here.tsx";

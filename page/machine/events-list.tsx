@@ -1,7 +1,7 @@
 import { type FormEvent, useState } from "react";
 import type { Client } from "../../src/client/client.ts";
 import type { Session } from "../../src/protocol/session.ts";
-import { useClient } from "../../src/react/provider.ts";
+import { useClient } from "../../src/react/hooks.ts";
 import { useHere } from "../moment/here.tsx";
 import { Outcome } from "../parts/commands/outcome.tsx";
 import { questionToDelete } from "../parts/commands/session-controls.tsx";

@@ -3,7 +3,7 @@ import type { AgentView } from "../../src/client/answers.ts";
 import type { LiveState } from "../../src/client/live/live.ts";
 import type { FloorLiveView } from "../../src/client/live/live-floor.ts";
 import type { Session } from "../../src/protocol/session.ts";
-import { useClient, useLiveViews } from "../../src/react/provider.ts";
+import { useClient, useLiveViews } from "../../src/react/hooks.ts";
 import { FloorLog, type LogView } from "../log/floor-log.ts";
 import { type FloorPicture, PictureBook } from "../log/floor-picture.ts";
 import { countUpTo, floorSeqOf } from "../log/log-event.ts";

@@ -2,7 +2,7 @@ import { type FormEvent, type ReactNode, useEffect, useState } from "react";
 import type { CatalogueDifference, CatalogueFault, MatrixAnswer } from "../../src/client/answers.ts";
 import { ClientError } from "../../src/client/client-error.ts";
 import type { Matrix, MatrixCell, MatrixEffect } from "../../src/protocol/matrix.ts";
-import { useClient } from "../../src/react/provider.ts";
+import { useClient } from "../../src/react/hooks.ts";
 import { FileButton } from "../parts/commands/file-button.tsx";
 import { Outcome } from "../parts/commands/outcome.tsx";
 import { useAct } from "../parts/use-act.ts";

@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from "react";
 import type { Health, Readiness } from "../../src/client/answers.ts";
 import { ClientError } from "../../src/client/client-error.ts";
-import { useClient } from "../../src/react/provider.ts";
+import { useClient } from "../../src/react/hooks.ts";
 import { failureText } from "../words/failure-text.ts";
 import { useWords } from "../words/words.tsx";
 import { Catalogue, Faults } from "./catalogue.tsx";

@@ -1,6 +1,6 @@
 import { type FormEvent, useRef, useState } from "react";
 import type { FloorSummary } from "../../src/protocol/floor.ts";
-import { useClient } from "../../src/react/provider.ts";
+import { useClient } from "../../src/react/hooks.ts";
 import { useHere } from "../moment/here.tsx";
 import { useWords } from "../words/words.tsx";
 import styles from "./floor-chooser.module.css";

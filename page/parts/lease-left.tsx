@@ -1,6 +1,6 @@
 import { useEffect, useState } from "react";
 import type { Session } from "../../src/protocol/session.ts";
-import { useClient } from "../../src/react/provider.ts";
+import { useClient } from "../../src/react/hooks.ts";
 import { useHere } from "../moment/here.tsx";
 import { leftText } from "../moment/time-text.ts";
 import { useWords } from "../words/words.tsx";

@@ -1,6 +1,6 @@
 import type { FormEvent, KeyboardEvent } from "react";
 import type { Session } from "../../src/protocol/session.ts";
-import { useClient } from "../../src/react/provider.ts";
+import { useClient } from "../../src/react/hooks.ts";
 import { useHere } from "../moment/here.tsx";
 import { isSendKey } from "../parts/commands/field-keys.ts";
 import { Outcome } from "../parts/commands/outcome.tsx";

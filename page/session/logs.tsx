@@ -1,6 +1,6 @@
 import { createContext, use, useState } from "react";
 import type { LogLine } from "../../src/protocol/message.ts";
-import { useClient } from "../../src/react/provider.ts";
+import { useClient } from "../../src/react/hooks.ts";
 import { Outcome } from "../parts/commands/outcome.tsx";
 import { useAct } from "../parts/use-act.ts";
 import { useWords } from "../words/words.tsx";

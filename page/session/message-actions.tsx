@@ -1,7 +1,7 @@
 import { useRef, useState } from "react";
 import type { SessionMessage } from "../../src/client/live/live-session.ts";
 import type { Session } from "../../src/protocol/session.ts";
-import { useClient } from "../../src/react/provider.ts";
+import { useClient } from "../../src/react/hooks.ts";
 import { useHere } from "../moment/here.tsx";
 import { CopyButton } from "../parts/commands/copy-button.tsx";
 import { Menu } from "../parts/commands/menu.tsx";

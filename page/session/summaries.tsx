@@ -1,7 +1,7 @@
 import { useState } from "react";
 import type { SessionLiveView, SessionMessage } from "../../src/client/live/live-session.ts";
 import type { Session } from "../../src/protocol/session.ts";
-import { useClient } from "../../src/react/provider.ts";
+import { useClient } from "../../src/react/hooks.ts";
 import { useHere } from "../moment/here.tsx";
 import { clockOf } from "../moment/time-text.ts";
 import { Outcome } from "../parts/commands/outcome.tsx";

@@ -1,5 +1,5 @@
 import { useEffect } from "react";
-import { useLiveViews } from "../../src/react/provider.ts";
+import { useLiveViews } from "../../src/react/hooks.ts";
 
 /**
  * A tab that was hidden for this long closes its streams, in ms, because browsers have six per server for all tabs

@@ -1,4 +1,9 @@
-export { InterlockProvider, useClient, useLiveViews } from "./provider.ts";
-export { useConnection } from "./use-connection.ts";
-export { useFloor, useFloors } from "./use-floor.ts";
-export { useSession } from "./use-session.ts";
+export {
+  InterlockProvider,
+  useClient,
+  useConnection,
+  useFloor,
+  useFloors,
+  useLiveViews,
+  useSession,
+} from "./hooks.ts";

@@ -1,6 +1,6 @@
 import { useState } from "react";
 import type { AgentView } from "../../../src/client/answers.ts";
-import { useClient } from "../../../src/react/provider.ts";
+import { useClient } from "../../../src/react/hooks.ts";
 import { useHere } from "../../moment/here.tsx";
 import { Outcome } from "../../parts/commands/outcome.tsx";
 import { userOfFloor } from "../../parts/floor-name.ts";

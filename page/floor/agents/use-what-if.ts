@@ -1,6 +1,6 @@
 import { useEffect, useEffectEvent, useRef } from "react";
 import type { AgentView } from "../../../src/client/answers.ts";
-import { useClient } from "../../../src/react/provider.ts";
+import { useClient } from "../../../src/react/hooks.ts";
 import { useHere } from "../../moment/here.tsx";
 import type { WhatIf } from "./what-if.ts";
 

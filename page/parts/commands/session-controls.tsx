@@ -1,5 +1,5 @@
 import type { Session } from "../../../src/protocol/session.ts";
-import { useClient } from "../../../src/react/provider.ts";
+import { useClient } from "../../../src/react/hooks.ts";
 import type { WordKey } from "../../words/en.ts";
 import { useWords } from "../../words/words.tsx";
 import type { Act } from "../use-act.ts";

@@ -1,7 +1,7 @@
 import { type FormEvent, type KeyboardEvent, useEffect, useRef, useState } from "react";
 import type { SessionMessage } from "../../../src/client/live/live-session.ts";
 import type { Session } from "../../../src/protocol/session.ts";
-import { useClient } from "../../../src/react/provider.ts";
+import { useClient } from "../../../src/react/hooks.ts";
 import { isLeaveKey, isSendKey } from "../../parts/commands/field-keys.ts";
 import { Outcome } from "../../parts/commands/outcome.tsx";
 import { useAct } from "../../parts/use-act.ts";

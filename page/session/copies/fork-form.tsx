@@ -1,6 +1,6 @@
 import { type FormEvent, useState } from "react";
 import type { Session } from "../../../src/protocol/session.ts";
-import { useClient } from "../../../src/react/provider.ts";
+import { useClient } from "../../../src/react/hooks.ts";
 import { useHere } from "../../moment/here.tsx";
 import { Outcome } from "../../parts/commands/outcome.tsx";
 import { useBorrowedFocus } from "../../parts/commands/use-borrowed-focus.ts";

@@ -1,4 +1,4 @@
-import { useClient } from "../../../src/react/provider.ts";
+import { useClient } from "../../../src/react/hooks.ts";
 import { useHere } from "../../moment/here.tsx";
 import { FileButton } from "../../parts/commands/file-button.tsx";
 import { Outcome } from "../../parts/commands/outcome.tsx";

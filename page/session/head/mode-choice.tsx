@@ -1,6 +1,6 @@
 import { useEffect, useState } from "react";
 import type { Session } from "../../../src/protocol/session.ts";
-import { useClient } from "../../../src/react/provider.ts";
+import { useClient } from "../../../src/react/hooks.ts";
 import { useHere } from "../../moment/here.tsx";
 import { Outcome } from "../../parts/commands/outcome.tsx";
 import { useAct } from "../../parts/use-act.ts";

@@ -1,7 +1,7 @@
 import { type ReactNode, useEffect, useState } from "react";
 import type { SessionLiveView } from "../../../src/client/live/live-session.ts";
 import type { Session } from "../../../src/protocol/session.ts";
-import { useClient } from "../../../src/react/provider.ts";
+import { useClient } from "../../../src/react/hooks.ts";
 import { Why } from "../../floor/why.tsx";
 import { useHere } from "../../moment/here.tsx";
 import { whenOf } from "../../moment/time-text.ts";

@@ -1,5 +1,5 @@
 import type { Session } from "../../../src/protocol/session.ts";
-import { useClient } from "../../../src/react/provider.ts";
+import { useClient } from "../../../src/react/hooks.ts";
 import { useHere } from "../../moment/here.tsx";
 import { Menu } from "../../parts/commands/menu.tsx";
 import { saveFile } from "../../parts/commands/save-file.ts";

@@ -1,5 +1,5 @@
 import type { Session } from "../../../src/protocol/session.ts";
-import { useClient } from "../../../src/react/provider.ts";
+import { useClient } from "../../../src/react/hooks.ts";
 import { useHere } from "../../moment/here.tsx";
 import { questionToDelete, SureToAbort } from "../../parts/commands/session-controls.tsx";
 import { Sure } from "../../parts/commands/sure.tsx";
