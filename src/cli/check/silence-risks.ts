@@ -1,38 +1,34 @@
-import { depth } from "../../actors/floor/audible-together.ts";
 import { type FloorRules, rulesOf } from "../../actors/floor/floor-state.ts";
 import { type AgentEntry, acceptsTurns, type Catalog, type PriorityRule } from "../../config/catalog/catalog.ts";
-import { loneContenderOf } from "../../policy/lone-contenders.ts";
+import { decideAlone, loneContenderOf } from "../../policy/lone-contenders.ts";
 import { meet } from "../../policy/matrix.ts";
-import { audibilityOf } from "./sharing-risks.ts";
 
 /** Agents that are silenced too little, or for too long, one sentence each. */
 export function findSilenceRisks(catalog: Catalog): string[] {
   const agents = [...catalog.agents.values()].filter((agent) => agent.enabled);
   const rules = rulesOf(catalog, {});
-  return [...findStandoffs(agents), ...findNeverSilenced(catalog, agents, rules), ...findNeverResumed(agents, rules)];
+  return [
+    ...findStandoffs(agents, rules),
+    ...findNeverSilenced(catalog, agents, rules),
+    ...findNeverResumed(agents, rules),
+  ];
 }
 
-/** Whether the challenger is heard without pausing the holder, or always. */
-function isAudibleWith(challenger: AgentEntry, holder: AgentEntry): boolean {
-  const [mine, theirs] = [audibilityOf(challenger), audibilityOf(holder)];
-  if (challenger.critical || depth(mine, theirs) !== undefined) return true;
-  return challenger.whenBlocked.includes("duck") && depth(theirs, mine) !== undefined;
+/** Whether the agent with the higher priority is blocked, because the holder cannot be interrupted. */
+function isStandoff(challenger: AgentEntry, holder: AgentEntry, rules: FloorRules): boolean {
+  const { interruptible, preemptionThreshold, priority } = holder;
+  if (interruptible || preemptionThreshold !== undefined || priority >= challenger.priority) return false;
+  const contenders = [loneContenderOf(holder, "holder"), loneContenderOf(challenger, "challenger", 2)] as const;
+  return decideAlone(...contenders, challenger, rules).rule === 8;
 }
-
-/** Whether the agent with the higher priority is refused, because the holder cannot be interrupted. */
-const isStandoff = (challenger: AgentEntry, holder: AgentEntry) =>
-  !holder.interruptible &&
-  holder.preemptionThreshold === undefined &&
-  holder.priority < challenger.priority &&
-  !isAudibleWith(challenger, holder);
 
 /** Pairs with a standoff. That is right for a reversing camera but surprising for a phone call. */
-function findStandoffs(agents: readonly AgentEntry[]): string[] {
+function findStandoffs(agents: readonly AgentEntry[], rules: FloorRules): string[] {
   return agents
     .toSorted((a, b) => b.priority - a.priority)
     .flatMap((challenger) =>
       agents
-        .filter((holder) => isStandoff(challenger, holder))
+        .filter((holder) => isStandoff(challenger, holder, rules))
         .toSorted((a, b) => b.priority - a.priority)
         .map(
           (holder) =>
@@ -71,7 +67,7 @@ function findNeverSilenced(catalog: Catalog, agents: readonly AgentEntry[], rule
   if (agents.length < 2) return [];
   return agents
     .filter((agent) => !agent.critical && !agent.interruptible && isEndless(agent) && !isRestricted(agent))
-    .filter((agent) => !agents.some((other) => isStandoff(other, agent) || yields(agent, other)))
+    .filter((agent) => !agents.some((other) => isStandoff(other, agent, rules) || yields(agent, other)))
     .map((agent) => {
       const { id, preemptionThreshold: threshold } = agent;
       const why = threshold === undefined ? "" : `, no agent reaches its preemption_threshold of ${threshold}`;

@@ -97,7 +97,17 @@ it.each<Warned>([
     ],
     warning:
       "phone (90) cannot interrupt navigation (80): navigation is not interruptible and has no preemption_threshold",
-    unless: [", preemption_threshold: 95, max_hold: 1m"],
+    unless: [", preemption_threshold: 95, max_hold: 1m", ", yields_to: [phone]"],
+  },
+  {
+    what: "a pair in which the more important agent waits",
+    agents: [
+      "name: phone, priority: 90, when_blocked: queue, queue_timeout: 1mMORE",
+      "name: navigation, priority: 80, interruptible: false, max_hold: 1h",
+    ],
+    warning:
+      "phone (90) cannot interrupt navigation (80): navigation is not interruptible and has no preemption_threshold",
+    unless: [", replaces: [navigation]"],
   },
   {
     what: "an external agent without a lease, because nothing notices that its program died",
