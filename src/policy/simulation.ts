@@ -6,6 +6,7 @@ import type { LoggedData } from "../protocol/event.ts";
 import type { MessageId, RunId, SessionId } from "../protocol/ids.ts";
 import type { Command } from "../protocol/internal/command.ts";
 import type { Reply } from "../protocol/internal/reply.ts";
+import type { RunOutcome } from "../protocol/internal/run.ts";
 import { type Check, checkPlay, checkStep } from "./expectations.ts";
 import type { ReadScript, Step } from "./script.ts";
 import { SteppedFloor, type TimedFact } from "./stepped-floor.ts";
@@ -56,7 +57,7 @@ export function play(read: ReadScript, options: PlayOptions): Play {
 }
 
 interface Turn {
-  readonly sessionId: string;
+  readonly sessionId: SessionId;
   readonly runId: RunId;
   readonly fails: boolean;
   /** What is left of it, in ms. */
@@ -223,8 +224,8 @@ class Simulation {
     this.#turns.set(runId, { sessionId, runId, fails: step.fails ?? false, left });
     const turn = { messageId: `message-${this.#messages}` as MessageId, runId, content: "…" };
     const session = { sessionId, agentId: agent.id, userId: this.#floor.userId };
-    const command = { type: "session.chat", sessionId, turn, ...(known === undefined && { session }) };
-    const { reply, facts } = this.#floor.send(command as Command);
+    const command: Command = { type: "session.chat", sessionId, turn, ...(known === undefined && { session }) };
+    const { reply, facts } = this.#floor.send(command);
     if (reply.ok) this.#keepId(called, sessionId);
     else this.#turns.delete(runId);
     this.#record(facts);
@@ -235,11 +236,11 @@ class Simulation {
     this.#turns.delete(runId);
     const run = this.#floor.session(sessionId)?.context.run;
     if (run?.id !== runId) return;
-    const outcome = fails
-      ? { kind: "failed" as const, code: "provider_error" as const, message: "the turn failed" }
-      : { kind: "done" as const };
-    const about = { runId, attempt: run.attempt, n: run.reported + 1, parts: [], outcome };
-    this.#send({ type: "run.report", sessionId: sessionId as SessionId, ...about } as Command);
+    const outcome: RunOutcome = fails
+      ? { kind: "failed", code: "provider_unreachable", message: "the turn failed" }
+      : { kind: "done" };
+    const { attempt, reported } = run;
+    this.#send({ type: "run.report", sessionId, runId, attempt, n: reported + 1, parts: [], outcome });
   }
 
   #archive(id: string): undefined {

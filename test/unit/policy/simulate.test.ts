@@ -191,6 +191,18 @@ steps:
   expect(failures(playText(script, makeCatalog(agents)))).toEqual([]);
 });
 
+test("the page opens the log of a turn that fails", async () => {
+  const script = `
+catalogue: ${FOLDER}../agents_config.yaml
+steps:
+  - { at: "08:00", says: chat_agent, fails: true }
+  - { after: 1m, expect: { heard: [chat_agent] } }
+`;
+  const path = await writeTemporary("fails.yaml", script, onTestFinished);
+  const { events } = readLogFile((await run(path, "json")).printed, logSchema());
+  expect(events.map(({ type }) => type)).toContain("error");
+});
+
 test("a year of days is played on one floor, whose memory does not grow with the days", () => {
   const script = `
 steps:
