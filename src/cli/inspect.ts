@@ -51,16 +51,16 @@ export async function inspect(
   const client = createClient({ baseUrl, ...(nodeToken && { headers: { Authorization: `Bearer ${nodeToken}` } }) });
   const ending = new AbortController();
   const over = AbortSignal.any([signal, ending.signal]);
-  const stage = new Stage(client, over, ({ code, message }, hasAnswered) => {
+  const relay = new FeedRelay(client, over, ({ code, message }, hasAnswered) => {
     const isMissing = code === "unreachable" && !hasAnswered;
     onFault(`${message} Trying again.${isMissing ? ` ${NO_NODE}` : ""}`);
   });
   const server = createServer((_, response) => response.writeHead(426, { Connection: "close" }).end());
   const sockets = new WebSocketServer({ noServer: true, maxPayload: 1_024, perMessageDeflate: false });
   server.on("upgrade", (request, socket, head) => {
-    const refusal = refusalOf(request, token, stage.readers.size);
+    const refusal = refusalOf(request, token, relay.readers.size);
     if (refusal) return void socket.end(`HTTP/1.1 ${refusal}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`);
-    sockets.handleUpgrade(request, socket, head, (reader) => stage.admit(reader));
+    sockets.handleUpgrade(request, socket, head, (reader) => relay.admit(reader));
   });
   try {
     server.listen(port, "127.0.0.1");
@@ -68,8 +68,8 @@ export async function inspect(
       throw new NoPort(whyNoPort(cause, port), { cause });
     });
     onReady(`ws://127.0.0.1:${(server.address() as AddressInfo).port}/?token=${token}`);
-    if (floorIds.length === 0) await stage.followAll();
-    else await Promise.all(floorIds.map((floorId) => stage.follow(floorId)));
+    if (floorIds.length === 0) await relay.followAll();
+    else await Promise.all(floorIds.map((floorId) => relay.follow(floorId)));
     return 0;
   } catch (error) {
     if (signal.aborted) return 0;
@@ -79,7 +79,7 @@ export async function inspect(
     return 1;
   } finally {
     ending.abort();
-    for (const reader of stage.readers) reader.terminate();
+    for (const reader of relay.readers) reader.terminate();
     server.close();
     server.closeAllConnections();
   }
@@ -109,8 +109,8 @@ function refusalOf(request: IncomingMessage, token: string, readers: number): st
 
 type OnAway = (failure: ClientError, hasAnswered: boolean) => void;
 
-/** The followed floors and the connected readers. */
-class Stage {
+/** Relays the feeds of the followed floors to the connected readers. */
+class FeedRelay {
   readonly readers = new Set<WebSocket>();
   readonly #client: Client;
   readonly #signal: AbortSignal;

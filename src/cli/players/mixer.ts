@@ -20,8 +20,8 @@ export interface Loudness {
 
 export const OWN_LEVEL: Loudness = { level: 0, isSilent: false };
 
-/** A stream that has been changed, or is to be. */
-interface Track {
+/** A stream of the sound server, and what the mixer has changed of it. */
+interface MixedStream {
   stream: SoundStream;
   appliedDb: number;
   isSilent: boolean;
@@ -36,7 +36,7 @@ export class Mixer {
   readonly #kept: KeptLevels;
   readonly #log: (why: string) => void;
   readonly #wanted = new Map<object, { isOwn: (stream: SoundStream) => boolean; loudness: Loudness }>();
-  #tracks = new Map<number, Track>();
+  #streams = new Map<number, MixedStream>();
 
   /** @param log receives what the sound server refuses, as a sentence */
   constructor(kept: KeptLevels, log: (why: string) => void) {
@@ -50,7 +50,7 @@ export class Mixer {
    */
   set(player: object, isOwn: (stream: SoundStream) => boolean, loudness: Loudness): void {
     this.#wanted.set(player, { isOwn, loudness });
-    for (const track of this.#tracks.values()) if (isOwn(track.stream)) this.#work(track);
+    for (const mixed of this.#streams.values()) if (isOwn(mixed.stream)) this.#work(mixed);
   }
 
   /** The player is gone, or no longer takes part: its streams get their own level back. */
@@ -58,19 +58,19 @@ export class Mixer {
     const wanted = this.#wanted.get(player);
     this.#wanted.delete(player);
     if (!wanted) return;
-    for (const track of this.#tracks.values()) if (wanted.isOwn(track.stream)) this.#work(track);
+    for (const mixed of this.#streams.values()) if (wanted.isOwn(mixed.stream)) this.#work(mixed);
   }
 
   /** Take note of the sound server's streams. A new stream of a quieter player is made quieter at once. */
   note(streams: readonly SoundStream[]): void {
-    const tracks = new Map<number, Track>();
+    const next = new Map<number, MixedStream>();
     for (const stream of streams) {
-      const known = this.#tracks.get(stream.index);
+      const known = this.#streams.get(stream.index);
       if (known) known.stream = stream;
-      tracks.set(stream.index, known ?? newTrack(stream));
+      next.set(stream.index, known ?? newMixedStream(stream));
     }
-    this.#tracks = tracks;
-    for (const track of tracks.values()) this.#work(track);
+    this.#streams = next;
+    for (const mixed of next.values()) this.#work(mixed);
   }
 
   /** Put back what an earlier bridge has changed and did not put back. */
@@ -86,8 +86,8 @@ export class Mixer {
   /** Put everything back. */
   async restore(): Promise<void> {
     this.#wanted.clear();
-    for (const track of this.#tracks.values()) this.#work(track);
-    await Promise.all([...this.#tracks.values()].map(({ working }) => working));
+    for (const mixed of this.#streams.values()) this.#work(mixed);
+    await Promise.all([...this.#streams.values()].map(({ working }) => working));
   }
 
   #loudnessOf(stream: SoundStream): Loudness {
@@ -95,93 +95,93 @@ export class Mixer {
     return OWN_LEVEL;
   }
 
-  #work(track: Track): void {
-    track.working ??= this.#approach(track)
+  #work(mixed: MixedStream): void {
+    mixed.working ??= this.#approach(mixed)
       .catch(async (error: unknown) => {
         // A stream that has ended meanwhile refuses everything; it needs nothing.
-        if (await refresh(track).catch(() => false)) {
+        if (await refresh(mixed).catch(() => false)) {
           this.#log(`a volume could not be changed: ${(error as Error).message.trim()}`);
         }
       })
       .finally(() => {
-        track.working = undefined;
+        mixed.working = undefined;
       });
   }
 
   /** Change the stream until it is as wanted. */
-  async #approach(track: Track): Promise<void> {
-    await this.#inherit(track);
+  async #approach(mixed: MixedStream): Promise<void> {
+    await this.#inherit(mixed);
     for (;;) {
-      const { level, isSilent } = this.#loudnessOf(track.stream);
-      if (isSilent !== track.isSilent) await this.#mute(track, isSilent);
-      else if (level !== track.appliedDb) await this.#ramp(track, level);
+      const { level, isSilent } = this.#loudnessOf(mixed.stream);
+      if (isSilent !== mixed.isSilent) await this.#mute(mixed, isSilent);
+      else if (level !== mixed.appliedDb) await this.#ramp(mixed, level);
       else return;
     }
   }
 
   /** The sound server gives a program's next stream the volume of its last one, which may have been quieter. */
-  async #inherit(track: Track): Promise<void> {
-    const { stream } = track;
-    if (stream.keptAs === undefined || track.appliedDb < 0 || track.isSilent) return;
+  async #inherit(mixed: MixedStream): Promise<void> {
+    const { stream } = mixed;
+    if (stream.keptAs === undefined || mixed.appliedDb < 0 || mixed.isSilent) return;
     const former = this.#kept.levels.find(
       ({ index, keptAs, after }) =>
-        keptAs === stream.keptAs && !this.#tracks.has(index) && (after === undefined || same(after, stream.volume)),
+        keptAs === stream.keptAs && !this.#streams.has(index) && (after === undefined || same(after, stream.volume)),
     );
     if (!former) return;
     await this.#putBack(former, stream);
-    track.before = former.before;
+    mixed.before = former.before;
   }
 
-  async #mute(track: Track, isSilent: boolean): Promise<void> {
-    const { index, isMuted } = track.stream;
+  async #mute(mixed: MixedStream, isSilent: boolean): Promise<void> {
+    const { index, isMuted } = mixed.stream;
     if (isSilent && !isMuted) {
-      this.#keep(track, { isMuted: true });
+      this.#keep(mixed, { isMuted: true });
       await setMute(index, true);
-      track.isMutedHere = true;
-    } else if (!isSilent && track.isMutedHere) {
+      mixed.isMutedHere = true;
+    } else if (!isSilent && mixed.isMutedHere) {
       await setMute(index, false);
-      track.isMutedHere = false;
+      mixed.isMutedHere = false;
     }
-    track.isSilent = isSilent;
-    this.#keep(track, {});
+    mixed.isSilent = isSilent;
+    this.#keep(mixed, {});
   }
 
-  async #ramp(track: Track, level: number): Promise<void> {
+  async #ramp(mixed: MixedStream, level: number): Promise<void> {
     // The volume of the newest event may be that in the middle of an earlier change.
-    if (!(await refresh(track))) throw new Error("the stream has ended");
-    const { index, volume } = track.stream;
-    const from = track.appliedDb;
-    if (from === 0) track.before = volume;
-    const isUnchanged = track.after !== undefined && same(track.after, volume);
+    if (!(await refresh(mixed))) throw new Error("the stream has ended");
+    const { index, volume } = mixed.stream;
+    const from = mixed.appliedDb;
+    if (from === 0) mixed.before = volume;
+    const isUnchanged = mixed.after !== undefined && same(mixed.after, volume);
     // Unknown until the end: if the stream ends before, the program's next one begins with any volume in between.
-    track.after = undefined;
-    this.#keep(track, { byDb: Math.min(from, level) });
+    mixed.after = undefined;
+    this.#keep(mixed, { byDb: Math.min(from, level) });
     for (let step = 1; step <= RAMP_STEPS; step += 1) {
       const next = step === RAMP_STEPS ? level : from + ((level - from) * step) / RAMP_STEPS;
-      await changeVolume(index, next - track.appliedDb);
-      track.appliedDb = next;
-      if (this.#loudnessOf(track.stream).level !== level) break;
+      await changeVolume(index, next - mixed.appliedDb);
+      mixed.appliedDb = next;
+      if (this.#loudnessOf(mixed.stream).level !== level) break;
       if (step < RAMP_STEPS) await sleep(RAMP_MS / RAMP_STEPS);
     }
     // Steps are rounded. Restore the exact level, unless the user has changed it meanwhile.
-    if (track.appliedDb === 0 && isUnchanged) await setVolume(index, track.before);
-    await refresh(track);
-    track.after = track.appliedDb < 0 ? track.stream.volume : undefined;
-    this.#keep(track, {});
+    if (mixed.appliedDb === 0 && isUnchanged) await setVolume(index, mixed.before);
+    await refresh(mixed);
+    mixed.after = mixed.appliedDb < 0 ? mixed.stream.volume : undefined;
+    this.#keep(mixed, {});
   }
 
   /** Save the levels before a change, and after it. */
-  #keep(track: Track, next: { byDb?: number; isMuted?: boolean }): void {
-    const byDb = next.byDb ?? track.appliedDb;
-    const isMuted = next.isMuted ?? track.isMutedHere;
-    const { index, pids, keptAs } = track.stream;
+  #keep(mixed: MixedStream, next: { byDb?: number; isMuted?: boolean }): void {
+    const byDb = next.byDb ?? mixed.appliedDb;
+    const isMuted = next.isMuted ?? mixed.isMutedHere;
+    const { index, pids, keptAs } = mixed.stream;
     if (byDb === 0 && !isMuted) return this.#kept.drop(index);
     this.#kept.put({
       index,
       ...(pids[0] !== undefined && { pid: pids[0] }),
       ...(keptAs !== undefined && { keptAs }),
-      before: [...track.before],
-      ...(track.after && { after: [...track.after] }),
+      before: [...mixed.before],
+      ...(mixed.after && { after: [...mixed.after] }),
       byDb,
       isMuted,
     });
@@ -198,7 +198,7 @@ export class Mixer {
   }
 }
 
-const newTrack = (stream: SoundStream): Track => ({
+const newMixedStream = (stream: SoundStream): MixedStream => ({
   stream,
   appliedDb: 0,
   isSilent: false,
@@ -208,9 +208,9 @@ const newTrack = (stream: SoundStream): Track => ({
 });
 
 /** Read the stream's present volume. @returns whether the stream still exists */
-async function refresh(track: Track): Promise<boolean> {
-  const now = (await listStreams()).find(({ index }) => index === track.stream.index);
-  if (now) track.stream = now;
+async function refresh(mixed: MixedStream): Promise<boolean> {
+  const now = (await listStreams()).find(({ index }) => index === mixed.stream.index);
+  if (now) mixed.stream = now;
   return now !== undefined;
 }
 

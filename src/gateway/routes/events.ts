@@ -96,21 +96,21 @@ export function eventRoutes(app: Routes, context: Context): void {
     },
     async (request, reply) => {
       const caller = await admit(request);
-      const log = await context.visibleTo(caller).log(request.params.id);
-      if (!log) throw new AppError("session_not_found");
-      const { head, address } = log;
+      const found = await context.visibleTo(caller).log(request.params.id);
+      if (!found) throw new AppError("session_not_found");
+      const { head, address } = found;
       const { epoch } = store;
-      const lowWater = log.kind === "gone" ? 0 : log.lowWater;
-      const incarnation = log.kind === "gone" ? undefined : incarnationOf(log.createdAt);
+      const lowWater = found.kind === "gone" ? 0 : found.lowWater;
+      const incarnation = found.kind === "gone" ? undefined : incarnationOf(found.createdAt);
       const start = startAfter(positionOf(request), { epoch, head, lowWater, incarnation });
-      if (log.kind === "gone") {
+      if (found.kind === "gone") {
         if (start.after === head) return noMore(reply);
         return withWriter(request, reply, (writer) => {
-          writer.write(positionedFrame(logPosition(epoch, head, DELETED_INCARNATION), toWire(log.last).frame));
+          writer.write(positionedFrame(logPosition(epoch, head, DELETED_INCARNATION), toWire(found.last).frame));
           writer.endEarly("ended", clock.now());
         });
       }
-      const isOver = log.isArchived && start.after === head;
+      const isOver = found.isArchived && start.after === head;
       if (isOver && !start.reset) return noMore(reply);
       return followFloor(address.floorId, request, reply, (options) => {
         const stream = new LogStream(options, new FollowedSessionLog(store, address.sessionId, incarnation), start);
