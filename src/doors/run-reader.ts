@@ -2,7 +2,7 @@ import type { Draft } from "../gateway/streams/draft-board.ts";
 import type { FollowedLog } from "../gateway/streams/followed-log.ts";
 import type { FollowedEntry, Follower } from "../gateway/streams/follower.ts";
 import { type DraftReader, type HistoryPage, Track, type TrackReader } from "../gateway/streams/track.ts";
-import type { Delta, LoggedData, LoggedType } from "../protocol/event.ts";
+import type { Delta, LogEntry, LoggedData, LoggedType } from "../protocol/event.ts";
 import { parseFrame } from "../protocol/frames.ts";
 import type { MessageId, RequestId, RunId, Seq, SessionId } from "../protocol/ids.ts";
 import { type AgentRef, speakerOf } from "../protocol/message.ts";
@@ -110,9 +110,8 @@ export class RunReader implements TrackReader, DraftReader {
     return [this.#options.sessionId];
   }
 
-  readHistory(limit: number, after: Parameters<TrackReader["readHistory"]>[1]): Promise<HistoryPage> {
-    const { log } = this.#options;
-    return after ? log.readAfter(after, limit) : log.readFrom(this.#seq, limit);
+  read(after: LogEntry | undefined, limit: number): Promise<HistoryPage> {
+    return this.#options.log.read(after ?? this.#seq, limit);
   }
 
   receive(entry: FollowedEntry): "go" | "end" {

@@ -119,7 +119,7 @@ export function formerClientRoutes(app: Routes, context: Context): void {
       writer: { isFull: false, write: () => "ok", send: () => "ok", destroy: () => writer.destroy(), cut: nothing },
       drafts: { receiveDelta: nothing, receiveDraft: nothing },
       sessions: () => [sessionId],
-      readHistory: (limit, last) => (last ? log.readAfter(last, limit) : log.readFrom(after, limit)),
+      read: (last, limit) => log.read(last ?? after, limit),
       receive,
       now: () => context.clock.now(),
     };

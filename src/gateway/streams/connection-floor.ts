@@ -77,7 +77,7 @@ export class ConnectionFloor implements TrackReader {
     return this.#liveSlots.keys();
   }
 
-  async readHistory(limit: number, after: LogEntry | undefined): Promise<HistoryPage> {
+  async read(after: LogEntry | undefined, limit: number): Promise<HistoryPage> {
     const { store } = this.#context;
     const liveSlots = [...this.#liveSlots.values()];
     const [only] = liveSlots;

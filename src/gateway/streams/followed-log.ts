@@ -18,10 +18,11 @@ export interface FollowedLog {
   isShown(entry: FollowedEntry): boolean;
   /** Whether the log ends with the entry. */
   endsWith(entry: FollowedEntry): boolean;
-  /** The entries after a reader's position, including its last one where that locates the reader on the floor. */
-  readFrom(seq: number, limit: number): Promise<HistoryPage>;
-  /** The entries after an entry of this log. */
-  readAfter(entry: LogEntry, limit: number): Promise<HistoryPage>;
+  /**
+   * The entries after one of this log, or after a reader's position, including its last one where that locates the
+   * reader on the floor.
+   */
+  read(after: LogEntry | number, limit: number): Promise<HistoryPage>;
 }
 
 /** `GET /session/{id}/events`: every event of one session. */
@@ -49,12 +50,9 @@ export class FollowedSessionLog implements FollowedLog {
     return entry.ends;
   }
 
-  readFrom(seq: number, limit: number): Promise<HistoryPage> {
-    return readSessionPage(this.#store, this.sessionId, Math.max(0, seq - 1), limit);
-  }
-
-  readAfter({ seq }: LogEntry, limit: number): Promise<HistoryPage> {
-    return readSessionPage(this.#store, this.sessionId, seq!, limit);
+  read(after: LogEntry | number, limit: number): Promise<HistoryPage> {
+    const seq = typeof after === "number" ? Math.max(0, after - 1) : after.seq!;
+    return readSessionPage(this.#store, this.sessionId, seq, limit);
   }
 }
 
@@ -82,11 +80,7 @@ export class FollowedFloorLog implements FollowedLog {
     return false;
   }
 
-  readFrom(seq: number, limit: number): Promise<HistoryPage> {
-    return readFloorPage(this.#store, this.#floorId, seq, limit);
-  }
-
-  readAfter({ floorSeq }: LogEntry, limit: number): Promise<HistoryPage> {
-    return readFloorPage(this.#store, this.#floorId, floorSeq, limit);
+  read(after: LogEntry | number, limit: number): Promise<HistoryPage> {
+    return readFloorPage(this.#store, this.#floorId, typeof after === "number" ? after : after.floorSeq, limit);
   }
 }

@@ -110,8 +110,8 @@ export class LogStream implements Stream, TrackReader {
     return sessionId === undefined ? [] : [sessionId];
   }
 
-  readHistory(limit: number, after: LogEntry | undefined): Promise<HistoryPage> {
-    return after ? this.#log.readAfter(after, limit) : this.#log.readFrom(this.#seq, limit);
+  read(after: LogEntry | undefined, limit: number): Promise<HistoryPage> {
+    return this.#log.read(after ?? this.#seq, limit);
   }
 
   receive(entry: FollowedEntry): "go" | "end" {

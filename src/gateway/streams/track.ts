@@ -19,7 +19,7 @@ export interface TrackReader {
    * the last event that the reader has, so that a follower behind that event is recognised. Pages are also limited in
    * bytes, so more may follow a page of one entry.
    */
-  readHistory(limit: number, after: LogEntry | undefined): Promise<HistoryPage>;
+  read(after: LogEntry | undefined, limit: number): Promise<HistoryPage>;
   /**
    * Write the entry, unless the reader does not want it or has it. After `wait`, the reader calls `resume` and is
    * offered the same entry again.
@@ -200,7 +200,7 @@ export class Track implements FloorListener {
     this.#mustReread = false;
     // Everything committed up to this `floorSeq` is in the store by now; the follower keeps what comes later.
     const before: FloorSeq = this.#follower.floorSeq;
-    const page = await this.#paced(() => this.#reader.readHistory(BOUNDS.replayPage, this.#readAfter));
+    const page = await this.#paced(() => this.#reader.read(this.#readAfter, BOUNDS.replayPage));
     if (this.#mustReread || this.#isClosed) return undefined;
     return { ...page, before, last: page.entries.at(-1) ?? this.#readAfter };
   }
