@@ -116,11 +116,15 @@ export function createRegistry({
     return agent;
   }
 
+  /** Why this machine cannot run the adapter's program; undefined if it can, or if the adapter has none. */
+  function problemOfProgram(adapter: AgentEntry["adapter"]): string | undefined {
+    if (adapter.kind === "command") return findProgramProblem(adapter, env);
+    return adapter.kind === "acp" ? findProgramProblem(programOf(adapter), env) : undefined;
+  }
+
   function canRun(agentId: AgentId): boolean {
     const adapter = catalog().agents.get(agentId)?.adapter;
-    if (adapter?.kind === "command") return findProgramProblem(adapter, env) === undefined;
-    if (adapter?.kind === "acp") return findProgramProblem(programOf(adapter), env) === undefined;
-    return adapter !== undefined;
+    return adapter !== undefined && problemOfProgram(adapter) === undefined;
   }
 
   function findProblem(agentId: AgentId): string | undefined {
@@ -128,17 +132,8 @@ export function createRegistry({
     if (!entry) return "the catalogue has no such agent";
     if (!entry.enabled) return "it is disabled";
     const { adapter } = entry;
-    switch (adapter.kind) {
-      case "scripted":
-      case "external":
-        return undefined;
-      case "ai-sdk":
-        return findKeyProblem(adapter, env);
-      case "command":
-        return isWorker ? findProgramProblem(adapter, env) : undefined;
-      case "acp":
-        return isWorker ? findProgramProblem(programOf(adapter), env) : undefined;
-    }
+    if (adapter.kind === "ai-sdk") return findKeyProblem(adapter, env);
+    return isWorker ? problemOfProgram(adapter) : undefined;
   }
 
   function unavailable(): { agentId: AgentId; problem: string }[] {
