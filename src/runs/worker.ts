@@ -29,6 +29,9 @@ const PAUSES_MS = [0, 250, 500, 1_000, 1_000, 1_000];
 /** Signals kept until the attempt's driver starts; the newest ones count. */
 const MAX_SIGNALS = 16;
 
+/** The report of a stopping worker on a run that it has claimed, and whose agent has not begun. */
+const GIVEN_BACK: RunRefusal = { outcome: { kind: "lost", yielded: false } };
+
 export interface WorkerOptions {
   queue: RunQueue;
   bus: Bus;
@@ -129,15 +132,15 @@ export class Worker {
 
   /**
    * Take no more runs. Active runs may end within `graceMs`; the worker then gives the rest back to their floors. Held
-   * runs and summaries are given back at once. A floor that stays unreachable for `giveBackMs` detects the lost
-   * attempts by their missing reports.
+   * runs, summaries, and runs that no agent has begun are given back at once. A floor that stays unreachable for
+   * `giveBackMs` detects the lost attempts by their missing reports.
    */
   async stop({ graceMs, giveBackMs }: { graceMs: number; giveBackMs: number }): Promise<void> {
     const { clock } = this.#options;
     this.#stopping.abort();
     this.#handedOver?.end();
     const ended = this.#processing?.stop() ?? Promise.resolve();
-    for (const drive of this.#drives()) this.#giveBackAtOnce(drive);
+    for (const { driver, work } of this.#drives()) if (driver.isHeld || work.purpose) driver.giveBack(driver.isHeld);
     await within(clock, graceMs, ended);
     for (const { driver } of this.#drives()) driver.giveBack(false);
     await within(clock, giveBackMs, ended);
@@ -149,10 +152,6 @@ export class Worker {
 
   #drives(): Drive[] {
     return this.#handled.values().flatMap(({ drive }) => drive ?? []);
-  }
-
-  #giveBackAtOnce({ driver, work }: Drive): void {
-    if (driver.isHeld || work.purpose) driver.giveBack(driver.isHeld);
   }
 
   /** Resolves when this worker is done with the run, with any outcome. */
@@ -252,8 +251,9 @@ export class Worker {
     const found = agents.find(agentId);
     const agent = task.purpose && !found?.summarize ? undefined : found;
     const work = agent && (await readWork(store, effect.sessionId, task, home));
-    if (!work) {
-      const refusal = runRefusalOf(task, agent !== undefined);
+    // After its stop, the worker waits for no run that begins.
+    if (!work || this.#stopping.signal.aborted) {
+      const refusal = work ? GIVEN_BACK : runRefusalOf(task, agent !== undefined);
       await this.#refuse(effect, task, refusal);
       return end(refusal.outcome.kind, refusal.failure);
     }
@@ -267,7 +267,6 @@ export class Worker {
     const drive: Drive = { work, driver };
     handled.drive = drive;
     this.#updateLimits();
-    if (this.#stopping.signal.aborted) this.#giveBackAtOnce(drive);
     for (const signal of handled.signals.splice(0)) this.#obey(drive, signal);
     try {
       const { kind } = await driver.run();

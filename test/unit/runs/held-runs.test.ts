@@ -204,6 +204,27 @@ test("a stopping worker does not wait for an unreachable floor: its run is drive
   expect(puppet.last.turn.attempt).toBe(2);
 });
 
+test("a stopping worker gives back a run that it has just claimed, without a call of its agent", async () => {
+  const stage = await WorkerStage.open();
+  const worker = await stage.startWorker();
+  await stage.create("ann");
+  const puppet = stage.puppet();
+  const find = stage.agents.get.bind(stage.agents);
+  let stopped: Promise<void> | undefined;
+  stage.agents.get = (id) => {
+    // The worker no longer waits for runs when this one begins.
+    stopped ??= worker.worker.stop({ graceMs: 0, giveBackMs: 0 });
+    return find(id);
+  };
+  await stage.chat("ann");
+  expect(puppet.runs).toEqual([]);
+  await stopped;
+  expect(worker.ended).toEqual(["music lost"]);
+  await stage.startWorker();
+  await stage.clock.advance(SWEEP_MS);
+  expect(puppet.last.turn).toMatchObject({ runId: "run-ann", attempt: 2 });
+});
+
 test("a stopping worker without runs stops at once", async () => {
   const stage = await WorkerStage.open();
   const worker = await stage.startWorker();

@@ -242,11 +242,11 @@ test("a stopping worker gives its summaries back at once, also one that it has j
   puppet.last.end();
   await stage.clock.advance(0);
   const aborted = () => summaries.map(({ control }) => control.signal.aborted);
-  expect(summaries.map(({ pulls }) => pulls)).toEqual([1, 0]);
-  expect(aborted()).toEqual([true, true]);
+  expect(summaries.map(({ pulls }) => pulls)).toEqual([1]);
+  expect(aborted()).toEqual([true]);
   await stage.startWorker();
   await stage.clock.advance(2 * SWEEP_MS);
-  expect(aborted()).toEqual([true, true, false, false]);
+  expect(aborted()).toEqual([true, false, false]);
   await stage.clock.advance(61_000);
   await stopped;
 });
