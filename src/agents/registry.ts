@@ -9,7 +9,7 @@ import { createAiSdkAgent } from "./ai-sdk.ts";
 import { createCommandAgent } from "./command/command-agent.ts";
 import { createExternalAgent } from "./external.ts";
 import { findKeyProblem, keyVariable } from "./language-model.ts";
-import { type Environment, findProgramProblem } from "./process/program.ts";
+import { type Environment, locateProgram } from "./process/program.ts";
 import type { ProgramTools } from "./process/program-run.ts";
 import { Supervisor } from "./process/supervisor.ts";
 import { createScriptedAgent } from "./scripted.ts";
@@ -118,8 +118,8 @@ export function createRegistry({
 
   /** Why this machine cannot run the adapter's program; undefined if it can, or if the adapter has none. */
   function problemOfProgram(adapter: AgentEntry["adapter"]): string | undefined {
-    if (adapter.kind === "command") return findProgramProblem(adapter, env);
-    return adapter.kind === "acp" ? findProgramProblem(programOf(adapter), env) : undefined;
+    if (adapter.kind === "command") return locateProgram(adapter, env).problem;
+    return adapter.kind === "acp" ? locateProgram(programOf(adapter), env).problem : undefined;
   }
 
   function canRun(agentId: AgentId): boolean {

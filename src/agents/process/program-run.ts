@@ -7,14 +7,7 @@ import type { Semaphore } from "../semaphore.ts";
 import { BoundedQueue } from "./bounded-queue.ts";
 import type { ChildProgram, Exit } from "./child-program.ts";
 import { type Line, readLines } from "./line-reader.ts";
-import {
-  createRedactor,
-  type Environment,
-  environmentOf,
-  findProgram,
-  findProgramProblem,
-  type ProgramEntry,
-} from "./program.ts";
+import { createRedactor, type Environment, environmentOf, locateProgram, type ProgramEntry } from "./program.ts";
 import { RedactedParts } from "./redacted-parts.ts";
 import type { Redactor } from "./redactor.ts";
 import type { Supervisor } from "./supervisor.ts";
@@ -55,9 +48,8 @@ export interface ProgramTools {
 
 /** @throws AppError `provider_refused` if the program cannot be started on this machine */
 function fileOf(entry: ProgramEntry, env: Environment): string {
-  const problem = findProgramProblem(entry, env);
-  const file = findProgram(entry.command, env);
-  if (problem === undefined && file !== undefined) return file;
+  const { file, problem } = locateProgram(entry, env);
+  if (file !== undefined) return file;
   throw new AppError("provider_refused", `This agent cannot start here: ${problem}.`);
 }
 
@@ -73,6 +65,24 @@ export function startPartOf(entry: ProgramEntry, args: readonly string[], env: E
     command: [entry.command, ...args].map((word) => text(word)),
     cwd: entry.cwd ?? process.cwd(),
   };
+}
+
+/** Start a program. Its permit is released when it has ended, or at once if it cannot be started. */
+export async function startProgram(
+  file: string,
+  entry: ProgramEntry,
+  { supervisor, env }: Pick<ProgramTools, "supervisor" | "env">,
+  release: () => void,
+): Promise<ChildProgram> {
+  const { args, cwd = process.cwd(), run_as: user } = entry;
+  try {
+    const child = await supervisor.start({ file, args, cwd, env: environmentOf(entry, env), user });
+    void child.ended.then(release);
+    return child;
+  } catch (error) {
+    release();
+    throw error;
+  }
 }
 
 /**
@@ -112,19 +122,10 @@ export class ProgramRun<Item> {
     const release = isNested ? tools.permits.tryAcquire() : await tools.permits.acquire(signal);
     if (!release)
       throw new AppError("busy", "This node runs as many programs as it may. Try again when one has ended.");
-    const cwd = entry.cwd ?? process.cwd();
     try {
-      const child = await tools.supervisor.start({
-        file,
-        args,
-        cwd,
-        env: environmentOf(entry, tools.env),
-        user: entry.run_as,
-      });
-      void child.ended.then(release);
+      const child = await startProgram(file, { ...entry, args }, tools, release);
       return new ProgramRun(child, createRedactor(entry, tools.env), times, tools.clock);
     } catch (error) {
-      release();
       throw new AppError("provider_refused", "This agent's program cannot be started.", { cause: error });
     }
   }

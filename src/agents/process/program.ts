@@ -27,22 +27,28 @@ export interface SystemUser {
   readonly gid: number;
 }
 
-/** The executable file of a command; undefined if there is none. A name without a slash is searched in PATH. */
-export function findProgram(command: string, env: Environment): string | undefined {
+/** The executable file of a program, or why it cannot be started on this machine, as text for the operator. */
+export function locateProgram(
+  { command, cwd, run_as }: ProgramEntry,
+  env: Environment,
+): { file: string; problem?: undefined } | { file?: undefined; problem: string } {
+  if (run_as && process.getuid?.() !== 0) {
+    return { problem: "run_as needs Linux or macOS, and a worker that runs as root" };
+  }
+  const file = findExecutable(command, env);
+  if (file === undefined) return { problem: `the program ${command} is not found` };
+  if (cwd !== undefined && !isFolder(cwd)) return { problem: `the folder ${cwd} does not exist` };
+  return { file };
+}
+
+/** Undefined if there is none. A name without a slash is searched in PATH. */
+function findExecutable(command: string, env: Environment): string | undefined {
   if (isAbsolute(command) || command.includes("/")) {
     const file = resolve(command);
     return isExecutable(file) ? file : undefined;
   }
   const folders = (env["PATH"] ?? "").split(delimiter).filter((folder) => folder !== "");
   return folders.map((folder) => resolve(join(folder, command))).find(isExecutable);
-}
-
-/** Why the program cannot be started on this machine, as text for the operator; undefined if it can. */
-export function findProgramProblem({ command, cwd, run_as }: ProgramEntry, env: Environment): string | undefined {
-  if (run_as && process.getuid?.() !== 0) return "run_as needs Linux or macOS, and a worker that runs as root";
-  if (findProgram(command, env) === undefined) return `the program ${command} is not found`;
-  if (cwd !== undefined && !isFolder(cwd)) return `the folder ${cwd} does not exist`;
-  return undefined;
 }
 
 /** The program's environment: the variables that every program gets, and those of its catalogue entry. */

@@ -4,14 +4,8 @@ import { abortAfter } from "../../../shared/abort-after.ts";
 import { textWithin } from "../../../shared/text.ts";
 import { raceAborted } from "../../../shared/waiting.ts";
 import type { ChildProgram } from "../../process/child-program.ts";
-import {
-  createRedactor,
-  environmentOf,
-  findProgram,
-  findProgramProblem,
-  type ProgramEntry,
-} from "../../process/program.ts";
-import type { ProgramTools } from "../../process/program-run.ts";
+import { createRedactor, locateProgram, type ProgramEntry } from "../../process/program.ts";
+import { type ProgramTools, startProgram } from "../../process/program-run.ts";
 import type { Redactor } from "../../process/redactor.ts";
 import { fail, succeed, type Tool, type ToolOutcome } from "../tool.ts";
 import { ToolList } from "../tool-list.ts";
@@ -75,7 +69,7 @@ export async function connectMcp(
           parse: validateJSONRPCMessage,
         });
       } else {
-        child = await startProgram({ ...server, command: server.command }, programs);
+        child = await startServer({ ...server, command: server.command }, programs);
         signal.throwIfAborted();
         const { McpProgram } = await import("./mcp-program.ts");
         transport = new McpProgram(child, validateJSONRPCMessage);
@@ -109,27 +103,12 @@ export async function connectMcp(
   }
 }
 
-async function startProgram(entry: ProgramEntry, { supervisor, env, permits }: ProgramTools): Promise<ChildProgram> {
-  const problem = findProgramProblem(entry, env);
-  const file = findProgram(entry.command, env);
-  if (problem !== undefined || file === undefined) throw new Error(problem);
-  const release = permits.tryAcquire();
+async function startServer(entry: ProgramEntry, tools: ProgramTools): Promise<ChildProgram> {
+  const { file, problem } = locateProgram(entry, tools.env);
+  if (file === undefined) throw new Error(problem);
+  const release = tools.permits.tryAcquire();
   if (!release) throw new Error("this node runs as many programs as it may");
-  try {
-    const cwd = entry.cwd ?? process.cwd();
-    const child = await supervisor.start({
-      file,
-      args: entry.args,
-      cwd,
-      env: environmentOf(entry, env),
-      user: entry.run_as,
-    });
-    void child.ended.then(release);
-    return child;
-  } catch (error) {
-    release();
-    throw error;
-  }
+  return await startProgram(file, entry, tools, release);
 }
 
 function headersOf({ headers_env }: McpServer, env: ProgramTools["env"]): Record<string, string> {
