@@ -3,7 +3,7 @@ import type { ByeReason } from "../protocol/event.ts";
 import { backoffMs } from "../shared/waiting.ts";
 import { ClientError, failureOf, unexpectedAnswer, unreachable } from "./client-error.ts";
 import { type Delay, delay } from "./delay.ts";
-import type { HeaderSource } from "./requester.ts";
+import { awaitedHeaders, type HeaderSource } from "./requester.ts";
 import { SeenEvents } from "./seen-events.ts";
 import { parseServerEvent, type ServerEvent } from "./server-event.ts";
 import type { SignInGate } from "./sign-in-gate.ts";
@@ -193,7 +193,7 @@ class Reader implements EventStream {
     const address = urlAt(this.#position);
     const url = ticket ? withTicket(address, await watch.over(ticket(watch.signal))) : address;
     const headers = ticket ? undefined : this.#options.headers;
-    const ownHeaders = typeof headers === "function" ? await headers() : headers;
+    const ownHeaders = await watch.over(awaitedHeaders(headers, url, watch.signal));
     try {
       const response = await watch.over(
         fetch(url, {

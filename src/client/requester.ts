@@ -1,4 +1,4 @@
-import { backoffMs } from "../shared/waiting.ts";
+import { backoffMs, raceAborted } from "../shared/waiting.ts";
 import { ClientError, failureOf, unexpectedAnswer, unreachable } from "./client-error.ts";
 import { type Delay, delay } from "./delay.ts";
 import { SignInGate } from "./sign-in-gate.ts";
@@ -160,6 +160,7 @@ export class Requester {
       try {
         return await this.#trySignedIn(request, key, read);
       } catch (error) {
+        request.signal?.throwIfAborted();
         const failure = failureToRepeat(error, key);
         const isPatient = key !== undefined && Date.now() - begunAt < patienceMs;
         if (tries >= MAX_REQUEST_TRIES && !isPatient) throw failure;
@@ -188,20 +189,27 @@ export class Requester {
     signal?.throwIfAborted();
     const url = this.urlOf(path, query);
     const { fetch, headers, timeoutMs = TIMEOUT_MS } = this.#options;
-    const ownHeaders = typeof headers === "function" ? await headers() : headers;
     const timeout = AbortSignal.timeout(isLong ? LONG_TIMEOUT_MS : timeoutMs);
     const either = signal ? AbortSignal.any([signal, timeout]) : timeout;
+    const ownHeaders = await awaitedHeaders(headers, url, either);
     try {
       const response = await fetch(url, { ...contentOf(request, key, ownHeaders), signal: either });
       if (!response.ok && response.status !== accepts) throw await failureOf(response);
       return await read(response);
     } catch (error) {
-      if (error instanceof ClientError) throw error;
-      signal?.throwIfAborted();
-      throw unreachable(url, error);
+      throw error instanceof ClientError ? error : unreachable(url, error);
     }
   }
 }
+
+/**
+ * The headers of one request.
+ * @throws what the function throws; ClientError `unreachable` if the signal aborts first
+ */
+export const awaitedHeaders = (source: HeaderSource | undefined, url: string, signal: AbortSignal) =>
+  raceAborted(signal, async () => (typeof source === "function" ? source() : source)).catch((error) => {
+    throw signal.aborted ? unreachable(url, error) : error;
+  });
 
 /** A failure that may pass, with the key to repeat. @throws every other error */
 function failureToRepeat(error: unknown, key: string | undefined): ClientError {

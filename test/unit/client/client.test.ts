@@ -230,6 +230,20 @@ it("headers are computed at each attempt", async () => {
   expect(place.server.heard.map(({ headers }) => headers.authorization)).toEqual(["Bearer 1", "Bearer 2"]);
 });
 
+it("headers that take too long are a failed attempt, and an abort ends the wait for them", async () => {
+  const never = () => new Promise<never>(() => {});
+  let asked = 0;
+  await using place = await stage([OK], { headers: () => (asked++ === 0 ? never() : {}), timeoutMs: 500 });
+  await place.client.listAgents();
+  expect([asked, place.server.heard.length]).toEqual([2, 1]);
+
+  const asking = new AbortController();
+  await using other = await stage([], { headers: never });
+  const request = other.client.listAgents({ signal: asking.signal });
+  asking.abort(new Error("enough"));
+  await expect(request).rejects.toThrow("enough");
+});
+
 it("an abort ends a running request, and a request that waits for its next attempt", async () => {
   const asking = new AbortController();
   await using place = await stage([() => asking.abort(new Error("enough"))]);

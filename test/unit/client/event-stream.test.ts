@@ -1,6 +1,7 @@
 import { setImmediate } from "node:timers/promises";
 import { expect, it } from "vitest";
 import { createClient } from "../../../src/client/client.ts";
+import { ClientError } from "../../../src/client/client-error.ts";
 import { type EventStream, type EventStreamOptions, openEvents } from "../../../src/client/event-stream.ts";
 import type { ServerEvent } from "../../../src/client/server-event.ts";
 import {
@@ -170,6 +171,30 @@ it("headers that cannot be computed end the stream with their own error", async 
   });
   await expect(all(place.events)).rejects.toThrow("log in first");
   expect(place.server.heard).toHaveLength(0);
+});
+
+it("headers that cannot be had at the moment are a failed attempt", async () => {
+  let asked = 0;
+  const headers = () => {
+    if (asked++ > 0) return {};
+    throw new ClientError("unreachable", "The issuer does not answer.", { status: 0, retryable: true });
+  };
+  await using place = await stage([stream([frame(1)]), noMore], { headers });
+  expect([seqs(await all(place.events)), place.waits[0]]).toEqual([[1], 2_000]);
+});
+
+it("headers that take too long are a failed attempt, and do not keep a stream from being closed", async () => {
+  const never = () => new Promise<never>(() => {});
+  let asked = 0;
+  const headers = () => (asked++ === 0 ? never() : {});
+  await using place = await stage([stream([frame(1)]), noMore], { headers, silenceMs: 500 });
+  expect(seqs(await all(place.events))).toEqual([1]);
+
+  await using other = await stage([], { headers: never });
+  const reading = all(other.events);
+  await setImmediate();
+  other.events.close();
+  expect(await reading).toEqual([]);
 });
 
 it("characters and frames that arrive in pieces are put together", async () => {
