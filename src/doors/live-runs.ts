@@ -25,6 +25,8 @@ export interface WantedTurn extends Pick<WantedSession, "userId" | "zone" | "wor
   /** The agent that answers. Absent: the session's agent, or the default agent for a new session. */
   agentId?: AgentId | undefined;
   chat: Chat;
+  /** Called before the message is sent, unless it was sent before. @throws AppError to refuse it */
+  check?: (() => Promise<void>) | undefined;
   /** How much of the session's reply before was spoken, in UTF-16 units. */
   playedUpTo?: number | undefined;
 }
@@ -103,6 +105,7 @@ export class LiveRuns {
     const { commands, chats } = this.#context;
     return await this.#listening(async (listen) => {
       const reply = await commands.carryOut(identity, async () => {
+        await wanted.check?.();
         const target = await this.#findTarget(identity, wanted);
         const command = await chats.command({ ...wanted.chat, playedUpTo: wanted.playedUpTo }, target, identity);
         await listen(target.floorId);
@@ -240,7 +243,7 @@ export class LiveRuns {
 
   async #findTarget(identity: Identity, wanted: WantedTurn): Promise<Target> {
     const { caller } = identity;
-    const { sessionId: named, agentId, chat: _, playedUpTo: __, ...rest } = wanted;
+    const { sessionId: named, agentId, chat: _, playedUpTo: __, check: ___, ...rest } = wanted;
     const sessions = this.#context.visibleTo(caller);
     const found = named && (await sessions.findLiving(named));
     if (!found) {

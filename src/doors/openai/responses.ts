@@ -59,8 +59,8 @@ export function responseRoutes(app: Routes, door: OpenAiDoor): void {
       const identity = context.commands.identify(caller, request, body);
       const { conversation } = body;
       const named = typeof conversation === "string" ? conversation : conversation?.id;
-      const continued = body.previous_response_id ? await findContinued(caller, body.previous_response_id) : undefined;
-      const sessionId = continued ?? named ?? where.sessionId;
+      const continued = body.previous_response_id ? readResponseId(body.previous_response_id) : undefined;
+      const sessionId = continued?.sessionId ?? named ?? where.sessionId;
       const head: ResponseHead = { model: agentId, createdAt, previousId: body.previous_response_id ?? null };
       const wanted = {
         identity,
@@ -68,6 +68,7 @@ export function responseRoutes(app: Routes, door: OpenAiDoor): void {
           ...where,
           sessionId,
           agentId,
+          ...(continued && { check: () => mustBeNewest(caller, continued) }),
           ...(sessionId === undefined && body.store === false && { endsWithTurn: true as const }),
         },
         readTurn: () => readAnswers(body) ?? readChat(body, sessionId !== undefined),
@@ -80,30 +81,43 @@ export function responseRoutes(app: Routes, door: OpenAiDoor): void {
     },
   );
 
-  /** The session of an earlier response, which must be its newest one. */
-  async function findContinued(caller: Caller, id: string): Promise<SessionId> {
-    const [session, runId] = id.replace(/^resp_/, "").split(".");
-    const sessionId = SessionId.safeParse(session);
-    const param = "previous_response_id";
-    const missing = new AppError("not_found", "There is no such response.", {
-      facts: { param, code: "previous_response_not_found" },
-    });
-    if (!sessionId.success || runId === undefined) throw missing;
+  /** @throws AppError if there is no such response, or if its session has a newer one */
+  async function mustBeNewest(caller: Caller, { sessionId, runId }: ResponseId): Promise<void> {
     const { messages } = await context
       .visibleTo(caller)
-      .messages(sessionId.data, { limit: NEWEST })
+      .messages(sessionId, { limit: NEWEST })
       .catch((error) => {
-        throw error instanceof AppError && error.code === "session_not_found" ? missing : error;
+        throw error instanceof AppError && error.code === "session_not_found" ? noSuchResponse() : error;
       });
-    if (messages.findLast(({ summary }) => !summary)?.runId === runId) return sessionId.data;
+    if (messages.findLast(({ summary }) => !summary)?.runId === runId) return;
     throw new AppError(
       "bad_request",
       "The request continues an older response. Continue the newest one of the conversation.",
       {
-        facts: { param },
+        facts: { param: PREVIOUS },
       },
     );
   }
+}
+
+const PREVIOUS = "previous_response_id";
+
+const noSuchResponse = () =>
+  new AppError("not_found", "There is no such response.", {
+    facts: { param: PREVIOUS, code: "previous_response_not_found" },
+  });
+
+interface ResponseId {
+  sessionId: SessionId;
+  runId: string;
+}
+
+/** The session and the run that a response's id names. @throws AppError `not_found` for the id of no response */
+function readResponseId(id: string): ResponseId {
+  const [session, runId] = id.replace(/^resp_/, "").split(".");
+  const sessionId = SessionId.safeParse(session);
+  if (!sessionId.success || runId === undefined) throw noSuchResponse();
+  return { sessionId: sessionId.data, runId };
 }
 
 const isAnswer = ({ type }: Item) => type === "function_call_output" || type === "mcp_approval_response";

@@ -71,6 +71,31 @@ test("a response is continued by its id, and only the newest can be", async () =
   await expect(unknown).rejects.toMatchObject({ code: "previous_response_not_found" });
 });
 
+test("a request that continues a response is repeated with its key, or as OpenAI's client marks it, and has one effect", async () => {
+  const { id: previous_response_id } = await openai.responses.create({ model: "general", input: "hello" });
+  const ask = (headers: Record<string, string>) =>
+    openai.responses.create({ model: "general", input: "nod", previous_response_id }, { headers });
+  const keyed = { "Idempotency-Key": previous_response_id };
+  const first = await ask(keyed);
+  expect((await ask(keyed)).id).toBe(first.id);
+  await expect(ask({})).rejects.toThrow(BadRequestError);
+  const play = async (headers: Record<string, string>) => {
+    const about = { model: "general", input: "play", previous_response_id: first.id, stream: true as const };
+    const stream = await openai.responses.create(about, { headers });
+    for await (const event of stream) if (event.type === "response.created") return { stream, id: event.response.id };
+    throw new Error("the response did not begin");
+  };
+  const begun = await play({});
+  expect((await play({ "x-stainless-retry-count": "1" })).id).toBe(begun.id);
+  const [session] = begun.id.replace("resp_", "").split(".");
+  const { messages } = await accepted(node.get(`/session/${session}/messages`));
+  expect(messages.filter(({ role }) => role === "user").map(({ content }) => content)).toEqual([
+    "hello",
+    "nod",
+    "play",
+  ]);
+});
+
 test("a response is continued although a summary of its session was written after it", async () => {
   provider.willReply(...["Here.", "A summary", "Still here.", "Another"].map((text) => says(text)));
   const first = await openai.responses.create({ model: "clerk", input: "hello" });
