@@ -154,7 +154,8 @@ export class Requester {
   /** Send a request, and repeat it with the same key while its failure may pass. */
   async #send<T>(request: Request, read: (response: Response) => Promise<T>): Promise<T> {
     const { delay, newKey = randomKey, patienceMs = 0 } = this.#options;
-    const begunAt = Date.now();
+    // Elapsed time: a head unit may learn the time of day meanwhile.
+    const begunAt = performance.now();
     const key = request.method === "GET" ? undefined : (request.idempotencyKey ?? newKey());
     for (let tries = 1; ; tries += 1) {
       try {
@@ -162,7 +163,7 @@ export class Requester {
       } catch (error) {
         request.signal?.throwIfAborted();
         const failure = failureToRepeat(error, key);
-        const isPatient = key !== undefined && Date.now() - begunAt < patienceMs;
+        const isPatient = key !== undefined && performance.now() - begunAt < patienceMs;
         if (tries >= MAX_REQUEST_TRIES && !isPatient) throw failure;
         await delay(this.#pauseMs(failure, tries), request.signal);
       }

@@ -37,6 +37,7 @@ interface Known {
 
 export interface RepeatedRequestsOptions {
   bus: Bus;
+  /** It measures elapsed time, and never jumps. */
   clock: Clock;
   /** The store's name, which separates the topics of installations. */
   epoch: string;

@@ -8,8 +8,8 @@ import { responseRoutes } from "./responses.ts";
 
 /** The door for clients of OpenAI's API. */
 export function openAiRoutes(app: Routes, context: OpenAiContext): void {
-  const { bus, clock, store } = context;
-  const repeats = new RepeatedRequests({ bus, clock, epoch: store.epoch });
+  const { bus, stopwatch, store } = context;
+  const repeats = new RepeatedRequests({ bus, clock: stopwatch, epoch: store.epoch });
   app.addHook("onClose", async () => repeats.close());
   const door: OpenAiDoor = { context, runs: new LiveRuns(context), repeats };
   modelRoutes(app, context);

@@ -1,4 +1,4 @@
-import { expect, it } from "vitest";
+import { expect, it, onTestFinished, vi } from "vitest";
 import { createClient } from "../../../src/client/client.ts";
 import { ClientError } from "../../../src/client/client-error.ts";
 import type { ClientOptions } from "../../../src/client/requester.ts";
@@ -162,6 +162,12 @@ it("a patient client repeats a write beyond five attempts, with its key, but a r
   await using place = await stage([...Array(8).fill(cut), OK], { patienceMs: 60_000 });
   await place.client.pauseSession("s");
   expect(keysOf(place.server)).toEqual(Array(9).fill(keysOf(place.server)[0]));
+  // The clock is set meanwhile.
+  let now = 0;
+  vi.spyOn(Date, "now").mockImplementation(() => (now += 3_600_000));
+  onTestFinished(() => void vi.restoreAllMocks());
+  await using jumping = await stage([...Array(8).fill(cut), OK], { patienceMs: 60_000 });
+  await jumping.client.pauseSession("s");
   await using silent = await stage([cut], { patienceMs: 60_000 });
   await failure(silent.client.getSession("s"));
   expect(silent.server.heard.length).toBe(5);

@@ -1,8 +1,11 @@
 import { expect, onTestFinished, test } from "vitest";
+import { MemoryBus } from "../../../src/bus/memory-bus.ts";
 import { RepeatedRequests } from "../../../src/doors/repeated-requests.ts";
 import type { Identity } from "../../../src/gateway/idempotent-commands.ts";
 import { UnreliableBus } from "../../support/networks/unreliable-bus.ts";
+import { openGateway } from "../../support/nodes/gateway-stage.ts";
 import { turn, VirtualClock } from "../../support/runner/virtual-clock.ts";
+import { MemoryStore } from "../../support/stores/memory-store.ts";
 
 /** Two nodes, whose clients send the same request again and again. */
 async function makeNodes() {
@@ -66,4 +69,21 @@ test("while the bus is away each node knows its own answers, and nothing waits",
   await send(here);
   expect((await send(here)).command).toBe("c1");
   expect((await send(there)).command).toBe("c3");
+});
+
+test("the time in which a request may be repeated is elapsed time: a clock that is set does not change it", async () => {
+  const [clock, stopwatch] = [new VirtualClock(), new VirtualClock()];
+  // Its outcome is never known.
+  const { url } = await openGateway({ store: new MemoryStore(), bus: new MemoryBus(), clock, stopwatch });
+  const body = JSON.stringify({ model: "music", messages: [{ role: "user", content: "hello" }] });
+  const ask = async () => {
+    const headers = { "content-type": "application/json" };
+    const answer = await fetch(`${url}/v1/chat/completions`, { method: "POST", headers, body });
+    return ((await answer.json()) as { error: { commandId: string } }).error.commandId;
+  };
+  const first = await ask();
+  await clock.advance(3_600_000);
+  expect([first, await ask()]).toEqual([expect.any(String), first]);
+  await stopwatch.advance(10_001);
+  expect(await ask()).not.toBe(first);
 });
