@@ -38,6 +38,8 @@ interface Story {
   session: Session | undefined;
   /** In the order in which they happened. */
   events: LoggedServerEvent[];
+  /** The decision if the session's agent asked now; undefined if it has the floor, or has ended. */
+  ifAsked: Decision | undefined;
   nameOf: (agentId: string) => string;
   language: Language;
 }
@@ -62,7 +64,7 @@ export async function reportWhy(
     lastEvents(client, floorId, session?.id, limit),
     session && !isOver && session.state !== "active" ? previewOf(client, session) : undefined,
   ]);
-  const about = { view, session, events, nameOf, language };
+  const about = { view, session, events, ifAsked, nameOf, language };
   const lines = storyOf(about);
   const shown = lines.slice(-limit);
   const isToday = shown.every(({ at }) => new Date(at).toDateString() === new Date(now).toDateString());
@@ -155,14 +157,15 @@ const blockerOf = ({ view: { holder }, nameOf, language }: Story): string =>
   holder ? WHY[language].toEnd(nameOf(holder.agentId)) : WHY[language].theFloor;
 
 function whyPaused(session: Session, story: Story): string {
-  const { view, events, nameOf, language } = story;
+  const { view, events, ifAsked, nameOf, language } = story;
   const words = WHY[language];
   const name = nameOf(session.agentId);
   if (session.pausedBy === "user") return words.pausedByUser(name);
   if (session.pausedBy === "yield") return words.gaveBack(name);
-  const { data } = events.findLast((event) => event.type === "session_transition" && event.data.to === "paused") ?? {};
-  const { reason, by } = (data ?? {}) as { reason?: string; by?: { agentId: string } };
-  if (reason === "restricted") return words.restricted(name, (view.restrictedBy ?? []).join(", "));
+  // Restrictions come and go while it is paused.
+  if (ifAsked?.reason === "restricted") return words.restricted(name, (view.restrictedBy ?? []).join(", "));
+  const paused = events.findLast((event) => event.type === "session_transition" && event.data.to === "paused");
+  const { by } = (paused?.data ?? {}) as { by?: { agentId: string } };
   return words.paused(name, by && nameOf(by.agentId), blockerOf(story));
 }
 

@@ -182,8 +182,9 @@ test("why names what a session is heard beneath, the restriction that silences i
       { name: "music", priority: 20, when_preempted: "duck" },
       { name: "radio", priority: 10, when_blocked: "queue", adapter: external },
       { name: "prompt", priority: 80, beneath: { music: -14 }, adapter: external },
+      { name: "phone", priority: 90, adapter: external },
     ],
-    catalog: { restrictions: [{ name: "quiet", when: "parked", allow: ["prompt"] }] },
+    catalog: { restrictions: [{ name: "quiet", when: "parked", allow: ["prompt", "phone"] }] },
   });
   onTestFinished(() => node.stop());
   const client = createClient({ baseUrl: node.url });
@@ -205,8 +206,17 @@ test("why names what a session is heard beneath, the restriction that silences i
   expect(silenced).toContain("restricted by: quiet");
   expect(silenced).toContain("It would need parked to be off, or music in quiet's allow.");
   expect((await why(music.floorId))[0]).toBe("prompt has the floor with priority 80");
+  // The restrictions of now count, and not those when the music was paused.
+  await ann.hold("phone");
+  await client.setFlags(music.floorId, {});
+  expect((await why(music.id))[0]).toContain("music is paused and waits for phone to end: it comes back by");
   await ann.on(prompt.id, "archive");
   expect((await why(prompt.id))[0]).toBe("prompt has ended: it asks no more");
+  const bob = new E2eClient(node, "bob");
+  const other = await bob.hold("music");
+  await bob.hold("phone");
+  await client.setFlags(other.floorId, { parked: true });
+  expect((await why(other.id)).join(" ")).toContain("music is paused because it is not allowed now (quiet)");
 });
 
 testWith(["script", "coreutils"], "Ctrl-C ends prove at once, and leaves the terminal as it was", async () => {
