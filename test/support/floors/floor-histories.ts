@@ -115,10 +115,10 @@ export const step = fc.oneof(
     sessionId,
     late: fc.constantFrom(0, 0, 0, 0, 0, 1),
     skip: fc.constantFrom(0, 0, 0, 0, 0, 0, 1, -1),
-    part: fc.constantFrom("open", "append", "close", "ask", "withdraw", "none"),
+    part: fc.constantFrom("open", "append", "close", "ask", "withdraw", "withdraw", "none"),
     outcome: fc.constantFrom(...Array(8).fill(undefined), "done", "failed", "stopped", "lost", "yielded"),
   }),
-  doing(2, "answer", { sessionId }),
+  doing(5, "answer", { sessionId }),
   doing(1, "alarm", {}),
   { weight: 1, arbitrary: fc.record({ do: fc.constantFrom("floor.stop" as const, "floor.stop_all" as const) }) },
   doing(1, "restart", {}),
@@ -159,7 +159,7 @@ const NEEDS: Record<string, ((context: SessionContext, state: string) => unknown
   withdraw: [({ turns }) => turns.length > 0],
   claim: [({ run }) => run?.attempt === 0, ({ run }) => run],
   report: [({ run }) => run?.live, ({ stopping }) => stopping, ({ run }) => run],
-  answer: [({ run }) => run?.interactions[0], ({ run }) => run?.live],
+  answer: [({ run }) => run?.interactions[0], ({ run }) => run?.live, ({ run }) => run],
 };
 
 /** The session of a step, or another one if it has nothing that the step could refer to. */
@@ -214,9 +214,9 @@ export function commandOf(step: Step, history: History): LooseCommand | undefine
     }
     case "answer": {
       const pending = run?.interactions[0];
-      // An agent asks before it gets an answer.
-      if (!pending)
-        return run?.live ? reportOf(run, sessionId, { parts: partsOf("ask", serial, undefined) }) : undefined;
+      // A worker claims a run, and its agent asks, before there is an answer.
+      if (!pending && run && !run.live) return claimOf(run, sessionId, "x");
+      if (!pending) return run && reportOf(run, sessionId, { parts: partsOf("ask", serial, undefined) });
       const { requestId } = pending.interaction;
       const answer = { kind: "question" as const, requestId, selected: [] };
       return { type: "session.answer", sessionId, requestId, answer };
