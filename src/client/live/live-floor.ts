@@ -27,7 +27,8 @@ const READ_EVERY_MS = 200;
 export class LiveFloor extends Live<FloorLiveView> {
   readonly id: string;
   readonly #client: Client;
-  #reading: Promise<void> | undefined;
+  /** The signal of the stream for which the floor is being read. */
+  #readingFor: AbortSignal | undefined;
   #isStale = false;
 
   constructor(client: Client, id: string) {
@@ -66,9 +67,7 @@ export class LiveFloor extends Live<FloorLiveView> {
     if (position === this.known.position) return;
     this.change({ position });
     this.#isStale = true;
-    this.#reading ??= this.#readAgain(signal).finally(() => {
-      this.#reading = undefined;
-    });
+    if (this.#readingFor !== signal) void this.#readAgain(signal);
   }
 
   /**
@@ -76,6 +75,7 @@ export class LiveFloor extends Live<FloorLiveView> {
    * again if it changed meanwhile.
    */
   async #readAgain(signal: AbortSignal): Promise<void> {
+    this.#readingFor = signal;
     while (this.#isStale && !signal.aborted) {
       this.#isStale = false;
       try {
@@ -87,5 +87,6 @@ export class LiveFloor extends Live<FloorLiveView> {
       }
       await new Promise((resolve) => setTimeout(resolve, READ_EVERY_MS));
     }
+    if (this.#readingFor === signal) this.#readingFor = undefined;
   }
 }
