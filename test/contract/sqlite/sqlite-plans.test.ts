@@ -1,7 +1,9 @@
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { expect, onTestFinished, test } from "vitest";
+import type { FloorId } from "../../../src/protocol/ids.ts";
 import { prepareFile } from "../../../src/store/sqlite/database-file.ts";
 import { FileGuard } from "../../../src/store/sqlite/file-identity.ts";
+import { floorListRead } from "../../../src/store/sqlite/floor-list.ts";
 import { ReadConnection } from "../../../src/store/sqlite/read-connection.ts";
 import { JobWriter } from "../../../src/store/sqlite/rows/job-writer.ts";
 import { sessionListRead } from "../../../src/store/sqlite/session-list.ts";
@@ -53,6 +55,11 @@ test("every statement finds its rows by an index", async () => {
   const reader = new ReadConnection(db, () => {});
   stateReads(reader);
   viewReads(reader);
+  const { listFloors } = floorListRead(reader);
+  for (const state of [undefined, "held", "waiting", "idle"] as const) {
+    await listFloors({ state, limit: 1 });
+    await listFloors({ state, ownerId: "ann", ids: ["u:ann" as FloorId], limit: 1 });
+  }
   const { listSessions } = sessionListRead(reader);
   for (const query of SESSION_QUERIES) await listSessions(query);
 
