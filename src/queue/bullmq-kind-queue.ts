@@ -58,14 +58,10 @@ export class BullmqKindQueue {
     if (this.#options.clock.now() - queued.dueAt < LATE_MS) return;
     // BullMQ uses each node's clock: a node whose clock is ahead delays what it adds for the others. A job that waits
     // or runs already is not delayed, and stays as it is.
-    const isPromoted = await job.promote().then(
-      () => true,
-      () => false,
-    );
-    if (isPromoted || (await job.getState()) !== "unknown") return;
+    if ((await succeeds(job.promote())) || (await job.getState()) !== "unknown") return;
     // Redis has the job but no list with it, after it has lost some of its keys: BullMQ would never hand it out, and
     // ignores what is added under its id. A job that a worker still carries out is locked, and is not removed.
-    if (await this.#remove(job)) await this.#put(queued);
+    if (await succeeds(job.remove())) await this.#put(queued);
   }
 
   #put(queued: Queued): Promise<Job<Queued>> {
@@ -74,13 +70,6 @@ export class BullmqKindQueue {
       delay: Math.max(0, queued.dueAt - this.#options.clock.now()),
       ...(queued.kind === "run" && { priority: LAST_PRIORITY - queued.priority }),
     });
-  }
-
-  async #remove(job: Job<Queued>): Promise<boolean> {
-    return await job.remove().then(
-      () => true,
-      () => false,
-    );
   }
 
   /** The jobs that are due and that no worker has. */
@@ -116,6 +105,12 @@ export class BullmqKindQueue {
     await Promise.all([this.#work?.leave(), within(this.#options.clock, CLOSE_MS, this.#queue.close())]);
   }
 }
+
+const succeeds = (promise: Promise<unknown>): Promise<boolean> =>
+  promise.then(
+    () => true,
+    () => false,
+  );
 
 /** BullMQ's ids have no colon, and floors' ids have. */
 const jobIdOf = ({ id }: Queued): string => encodeURIComponent(id);
