@@ -18,7 +18,8 @@ import { LogThrottle } from "../../shared/log-throttle.ts";
 import type { Clock } from "../../shared/ports/clock.ts";
 import type { Logger } from "../../shared/ports/logger.ts";
 import type { ConnectionRow, FloorRow, LogStore } from "../../store/store.ts";
-import { type Caller, checkUser } from "../access/caller.ts";
+import type { Caller } from "../access/caller.ts";
+import { checkUserZone } from "../chat-commands.ts";
 import { toAppError } from "../http/problem.ts";
 import type { Routes, SightContext } from "../route-context.ts";
 import { ConnectionStream } from "../streams/connection-stream.ts";
@@ -196,7 +197,7 @@ export function eventRoutes(app: Routes, context: Context): void {
   app.get("/events", { schema, config, errorHandler: sendAwayOrRefuse }, async (request, reply) => {
     const caller = await admit(request);
     const { userId, zone, sessionId } = request.query;
-    checkUser(caller, userId);
+    checkUserZone(caller, { userId, zone });
     const text = positionOf(request);
     const position = text === undefined ? undefined : parseConnectionPosition(text);
     const resumed = position?.epoch === store.epoch ? await findResumed(position, caller) : undefined;

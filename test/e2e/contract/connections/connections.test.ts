@@ -30,6 +30,11 @@ test("a connection begins with connected and at once agent_list, which names the
   expect(stream.frames[0]).toEqual({ kind: "retry", ms: 2000 });
 });
 
+test("a connection with a zone and no user is refused at once, and not the sessions that are made through it", async () => {
+  const refusal = await refused(node.get("/events?zone=left"));
+  expect([refusal.errorCode, refusal.error]).toEqual(["bad_request", expect.stringContaining("zone without a userId")]);
+});
+
 test("a connection has a position before the first event, so that a client that is cut off early can return to it", async () => {
   const ann = new E2eClient(node);
   const session = await ann.create("music", { activate: false });
