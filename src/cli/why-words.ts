@@ -10,6 +10,7 @@ const en = {
     `${name} waits for ${blocker}${ahead < 1 ? "" : `, with ${ahead} in the queue before it`}`,
   toEnd: (holder: string) => `${holder} to end`,
   theFloor: "the floor",
+  unavailable: (name: string) => `${name} does not come up: its agent is disabled, or no longer in the catalogue`,
   pausedByUser: (name: string) => `${name} is paused by its user: only a resume, or its next message, brings it back`,
   gaveBack: (name: string) => `${name} gave the floor back: only a resume, or its next message, lets it ask again`,
   restricted: (name: string, which: string) =>
@@ -45,6 +46,7 @@ const zh: WhyWords = {
   waits: (name, blocker, ahead) => `${name}在等${blocker}${ahead < 1 ? "" : `，队列中前面还有 ${ahead} 个`}`,
   toEnd: (holder) => `${holder}结束`,
   theFloor: "发言权",
+  unavailable: (name) => `${name}不会播放：它的智能体已停用，或已不在目录中`,
   pausedByUser: (name) => `${name}被用户暂停：只有恢复它，或它的下一条消息，才会让它回来`,
   gaveBack: (name) => `${name}交还了发言权：只有恢复它，或它的下一条消息，才会让它再次请求`,
   restricted: (name, which) => `${name}被暂停，因为现在不允许${which === "" ? "" : `（${which}）`}：限制解除后自动恢复`,

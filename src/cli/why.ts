@@ -142,6 +142,7 @@ function nowOf(session: Session, story: Story): string {
       return words.hasEnded(name);
     case "created": {
       if (session.queuedAt === undefined) return words.requestsNothing(name);
+      if (isUnavailable(story)) return words.unavailable(name);
       return words.waits(
         name,
         blockerOf(story),
@@ -156,13 +157,17 @@ function nowOf(session: Session, story: Story): string {
 const blockerOf = ({ view: { holder }, nameOf, language }: Story): string =>
   holder ? WHY[language].toEnd(nameOf(holder.agentId)) : WHY[language].theFloor;
 
+const isUnavailable = ({ ifAsked }: Story): boolean =>
+  ifAsked?.reason === "agent_disabled" || ifAsked?.reason === "unknown_agent";
+
 function whyPaused(session: Session, story: Story): string {
   const { view, events, ifAsked, nameOf, language } = story;
   const words = WHY[language];
   const name = nameOf(session.agentId);
   if (session.pausedBy === "user") return words.pausedByUser(name);
   if (session.pausedBy === "yield") return words.gaveBack(name);
-  // Restrictions come and go while it is paused.
+  // Agents and restrictions come and go while it is paused.
+  if (isUnavailable(story)) return words.unavailable(name);
   if (ifAsked?.reason === "restricted") return words.restricted(name, (view.restrictedBy ?? []).join(", "));
   const paused = events.findLast((event) => event.type === "session_transition" && event.data.to === "paused");
   const { by } = (paused?.data ?? {}) as { by?: { agentId: string } };

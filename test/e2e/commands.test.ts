@@ -219,6 +219,28 @@ test("why names what a session is heard beneath, the restriction that silences i
   expect((await why(other.id)).join(" ")).toContain("music is paused because it is not allowed now (quiet)");
 });
 
+test("why says that a silent session does not come up while its agent is disabled", async () => {
+  const phone = { name: "phone", priority: 90 };
+  const others = [
+    { name: "music", priority: 20 },
+    { name: "radio", priority: 10, when_blocked: "queue" },
+  ];
+  const node = await NodeUnderTest.start({ agents: [phone, ...others], catalog: {} });
+  onTestFinished(() => node.stop());
+  const client = createClient({ baseUrl: node.url });
+  const ann = new E2eClient(node, "ann");
+  const music = await ann.hold("music");
+  await ann.hold("phone");
+  const { session: radio } = await accepted(ann.askToCreate({ agentId: "radio", activate: true }));
+  await node.writeCatalog(JSON.stringify({ agents: [phone, ...others.map((each) => ({ ...each, enabled: false }))] }));
+  const why = async (what: string) => (await reportWhy(client, { what, limit: 20 }, Date.now())).lines.join(" ");
+  for (const { id, agentId } of [music, radio]) {
+    await expect
+      .poll(() => why(id), { timeout: 5_000 })
+      .toContain(`${agentId} does not come up: its agent is disabled, or no longer in the catalogue`);
+  }
+});
+
 testWith(["script", "coreutils"], "Ctrl-C ends prove at once, and leaves the terminal as it was", async () => {
   const command = `trap : INT; stty -g; ${process.execPath} ${ENTRY} prove --seconds 600; echo "code $?"; stty -g`;
   const env = { ...BARE_ENV, SHELL: "/bin/sh", NO_COLOR: "1" };
