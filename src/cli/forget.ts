@@ -1,4 +1,4 @@
-import { open } from "node:fs/promises";
+import { writeFile } from "node:fs/promises";
 import { createInterface } from "node:readline/promises";
 import { clientOf, explainFailure } from "./node-client.ts";
 import { plainLine } from "./text-width.ts";
@@ -41,8 +41,8 @@ export async function runForget(userId: string, options: ForgetOptions, terminal
     if (options.export !== undefined) {
       const text = await (await client.exportUser(userId)).text();
       if (!LAST_LINE.test(text)) return refuse("nothing was deleted, because the export was cut off");
-      const file = await open(options.export, "wx", SECRET_MODE);
-      await file.writeFile(text).finally(() => file.close());
+      // On the disk before anything is deleted.
+      await writeFile(options.export, text, { flag: "wx", mode: SECRET_MODE, flush: true });
     }
     const { sessions, remains } = await client.forgetUser(userId);
     stdout.write(`Deleted: ${sessions} sessions of ${plainLine(userId)}, with its decisions, receipts and images\n`);
