@@ -7,7 +7,7 @@ import type { RunEffect } from "../protocol/internal/effect.ts";
 import type { Message, MessageStatus } from "../protocol/message.ts";
 import type { Session } from "../protocol/session.ts";
 import { sessionJson } from "../protocol/session-json.ts";
-import type { ConnectionRow, DraftPage, FloorChange, FloorRow, LogSlice } from "./store.ts";
+import type { ConnectionRow, DraftPage, FloorChange, FloorRow, LogSlice, SessionRow } from "./store.ts";
 
 export interface EventRow {
   floorSeq: number;
@@ -114,6 +114,18 @@ export interface ViewRow {
 
 export function sessionOfRow({ view }: ViewRow): Session {
   return JSON.parse(view);
+}
+
+/** A session's row as it is loaded, with its machine's memory. */
+export interface LoadedRow extends ViewRow {
+  memory: string;
+  head: number;
+  /** Of a session with a deadline, where the query reads it. */
+  dueAt?: number;
+}
+
+export function loadedSession({ memory, head, dueAt, ...row }: LoadedRow): SessionRow {
+  return { session: sessionOfRow(row), memory, head, dueAt };
 }
 
 /** The searchable text of a session. A line break separates its parts. */

@@ -10,10 +10,10 @@ import {
   draftPageOf,
   type EffectRow,
   effectOf,
+  type LoadedRow,
+  loadedSession,
   type MessageRow,
   messageOf,
-  sessionOfRow,
-  type ViewRow,
 } from "../rows.ts";
 import type {
   Blob,
@@ -143,13 +143,12 @@ export const stateQueries = (db: Database) => ({
   },
 
   async loadSession(id: SessionId): Promise<SessionRow | undefined> {
-    const [row] = await db.query<ViewRow & { memory: string; head: number }>(SESSION, [id]);
-    return row && { session: sessionOfRow(row), memory: row.memory, head: row.head };
+    const [row] = await db.query<LoadedRow>(SESSION, [id]);
+    return row && loadedSession(row);
   },
 
   async loadSessions(ids: readonly SessionId[]): Promise<SessionRow[]> {
-    const rows = await db.query<ViewRow & { memory: string; head: number }>(SESSIONS, [ids]);
-    return rows.map((row) => ({ session: sessionOfRow(row), memory: row.memory, head: row.head }));
+    return (await db.query<LoadedRow>(SESSIONS, [ids])).map(loadedSession);
   },
 
   async loadDrafts(id: FloorId, after = 0): Promise<DraftPage> {
@@ -179,12 +178,7 @@ export const stateQueries = (db: Database) => ({
   },
 
   async loadDue(id: FloorId, except: readonly SessionId[], limit: number): Promise<SessionRow[]> {
-    const rows = await db.query<ViewRow & { memory: string; head: number; dueAt: number }>(DUE_SESSIONS, [
-      id,
-      except,
-      limit,
-    ]);
-    return rows.map((row) => ({ session: sessionOfRow(row), memory: row.memory, head: row.head, dueAt: row.dueAt }));
+    return (await db.query<LoadedRow>(DUE_SESSIONS, [id, except, limit])).map(loadedSession);
   },
 
   async newestTime(): Promise<number> {

@@ -10,10 +10,10 @@ import {
   draftPageOf,
   type EffectRow,
   effectOf,
+  type LoadedRow,
+  loadedSession,
   type MessageRow,
   messageOf,
-  sessionOfRow,
-  type ViewRow,
 } from "../rows.ts";
 import type {
   Blob,
@@ -28,12 +28,6 @@ import type {
   SessionRow,
 } from "../store.ts";
 import type { ReadConnection } from "./read-connection.ts";
-
-interface LoadedRow extends ViewRow {
-  memory: string;
-  head: number;
-  dueAt?: number;
-}
 
 /** Reads the rows that hosts, workers and gateways continue from. */
 export function stateReads(db: ReadConnection) {
@@ -112,13 +106,6 @@ export function stateReads(db: ReadConnection) {
       }),
   };
 }
-
-const loadedSession = ({ view, memory, head, dueAt }: LoadedRow): SessionRow => ({
-  session: sessionOfRow({ view }),
-  memory,
-  head,
-  dueAt,
-});
 
 function valuesOf({ until, after, floorHashes, limit }: DueQuery<string>): SQLInputValue[] {
   const { dueAt, id } = after ?? { dueAt: Number.MIN_SAFE_INTEGER, id: "" };
