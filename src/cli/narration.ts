@@ -144,6 +144,7 @@ function howDucked({ from, by, level = 0 }: Transition, { nameOf, words }: Narra
 
 function whyYielded({ reason, from }: Transition, words: NarrationWords): string {
   if (reason === "max_hold") return words.maxHold;
+  if (reason === "idle_timeout") return words.idleTooLong;
   if (reason === "resume_within") return words.silentTooLong;
   if (reason !== "lease_expired") return words.turnDone;
   return from === "paused" ? words.lostForGood : words.lost;
@@ -156,7 +157,9 @@ function whyGranted(decision: Decision | undefined, { nameOf, words }: Narration
   if (reason === "floor_free") return `${words.wasFree} ${sentence}`;
   if (reason !== "preempted" || !holder) return ` ${sentence}`;
   const right = holder.interruptible ? words.mayInterrupt : words.letsThrough;
-  return `${right(`${challenger.priority} > ${holder.priority}`, nameOf(holder.agentId))} ${sentence}`;
+  // With `ties: newest` and `yields_to` an equal gives way.
+  const sign = challenger.priority > holder.priority ? ">" : "=";
+  return `${right(`${challenger.priority} ${sign} ${holder.priority}`, nameOf(holder.agentId))} ${sentence}`;
 }
 
 /** A decision against the challenger, in a line or two. */

@@ -120,6 +120,15 @@ it("an expired lease is narrated for the holder, and for the session that would 
   ]);
 });
 
+it("a session that takes the floor from its equal is not said to outrank it", () => {
+  const lines = tell([
+    created("c", "chat"),
+    decided("granted", "preempted", { holder: { ...HOLDER, priority: 10, interruptible: false } }, "c"),
+    moved("c", "activate"),
+  ]);
+  expect(lines).toEqual(["chat ▶ has the floor: 10 = 10, and MUSIC lets that much through (preempted) “好”"]);
+});
+
 it("a ducked session is narrated with its level, and a silenced or ended one with the reason", () => {
   const by = { sessionId: "c", agentId: "chat" };
   const lines = tell([
@@ -128,6 +137,7 @@ it("a ducked session is narrated with its level, and a silenced or ended one wit
     moved("m", "duck", { from: "ducked.idle", to: "ducked.idle", level: 0 }),
     moved("m", "resume", { from: "ducked.idle", to: "active.idle" }),
     moved("m", "yield", { from: "active.idle", reason: "max_hold" }),
+    moved("m", "yield", { from: "active.idle", reason: "idle_timeout" }),
     moved("m", "duck", { from: "paused", to: "ducked.idle", level: -6 }),
     moved("m", "preempt", { from: "ducked.idle", reason: "restricted" }),
     moved("m", "archive", { from: "paused", to: "archived", reason: "replaced", by }),
@@ -139,6 +149,7 @@ it("a ducked session is narrated with its level, and a silenced or ended one wit
     "music ▽ goes on, at its own volume",
     "music ▶ is in front, at its own volume",
     "music ‖ was heard for as long as it may be",
+    "music ‖ had nothing to do for too long, and gives the floor back",
     "music ▽ comes back, 6 dB quieter",
     "music ‖ is paused: it is not allowed now",
     "music ■ is replaced by CHAT",
