@@ -111,7 +111,10 @@ export function mcpCommands({ context, runs, caller }: McpCommandsOptions): McpC
   }
 
   async function open(wanted: Parameters<typeof newTarget>[2], { identity }: Pick<McpCall, "identity">) {
-    const { sessionId, floorId, creates } = newTarget(caller, commands.deriveId(identity, "session"), wanted);
+    const { sessionId, floorId, creates } = newTarget(caller, commands.deriveId(identity, "session"), {
+      ...wanted,
+      locale: identity.locale,
+    });
     const command: Command = { type: "session.create", sessionId, session: creates, activate: true };
     const { session, decision } = await commands.carryOut(identity, async () => ({ floorId, command }));
     return { sessionId, state: session?.state, ...(decision && { decision }), ...noticeOf(creates) };
@@ -314,7 +317,8 @@ export function mcpCommands({ context, runs, caller }: McpCommandsOptions): McpC
       { agentId: AgentId, ...FloorChoice },
       async ({ agentId, userId, zone }, { identity }) => {
         const floorId = await sessions.floor(floorIn(userId, zone));
-        const { decision } = await commands.look(floorId, { type: "floor.what_if", agentId }, identity.trace);
+        const whatIf = { type: "floor.what_if" as const, agentId, locale: identity.locale };
+        const { decision } = await commands.look(floorId, whatIf, identity.trace);
         return { decision };
       },
       true,

@@ -8,6 +8,7 @@ import { toAppError } from "../../gateway/http/problem.ts";
 import { endWithClient } from "../../gateway/http/sockets/hang-up.ts";
 import type { Routes } from "../../gateway/route-context.ts";
 import { AppError } from "../../protocol/errors.ts";
+import { localeOf } from "../../protocol/locale.ts";
 import { LiveRuns } from "../live-runs.ts";
 import { McpCalls, type McpClient } from "./mcp-calls.ts";
 import {
@@ -79,7 +80,8 @@ export function mcpRoutes(app: Routes, context: McpContext): void {
         // An id is used once in a session. A client that uses it again does so for another call.
         const own = session !== undefined && hash("sha256", JSON.stringify([session, id, what]), "base64url");
         const key = keyed ?? _meta?.[KEY_IN_META] ?? (own ? `mcp.${own}` : undefined);
-        return context.commands.identifyBy(caller, key, what, trace);
+        const identity = context.commands.identifyBy(caller, key, what, trace);
+        return { ...identity, locale: localeOf(headers["accept-language"]) };
       };
       const sentArguments = argumentsIn(body);
       const handle = await openServer({ context, runs, caller }, client, { untilLeft, identify, sentArguments });

@@ -162,6 +162,7 @@ export function exportRoutes(app: Routes, context: Context): void {
           zone,
           workspaceId,
           title,
+          locale: identity.locale,
         });
         const imported = await history.finish({ by: "import" });
         return { floorId, command: { type: "session.copy", sessionId, session, history: imported, activate: false } };

@@ -62,6 +62,25 @@ test("a sentence is said in the language of the session, which is by default the
   expect((viewed as { session: object }).session).toMatchObject({ locale: "zh" });
 });
 
+test("an imported session, and one that a model asks for over MCP, has the language that its request prefers", async () => {
+  const send = async (path: string, type: string, body: string) => {
+    const Accept = "application/json, text/event-stream";
+    const headers = { "Content-Type": type, Accept, "Accept-Language": "zh-CN,zh;q=0.9" };
+    return (await fetch(lenient.url + path, { method: "POST", headers, body })).text();
+  };
+  const made = await accepted(lenient.post("/session/create", { agentId: "bilingual" }));
+  const { text } = await lenient.get(`/session/${made.session.id}/export?format=jsonl`);
+  const { session } = JSON.parse(await send("/session/import", "application/x-ndjson", text));
+  expect(session.locale).toBe("zh-CN");
+  for (const name of ["ask_for_floor", "what_if"]) {
+    const params = { name, arguments: { agentId: "bilingual", userId: lenient.newUser() } };
+    const call = { jsonrpc: "2.0", id: 1, method: "tools/call", params };
+    const answer = await send("/mcp", "application/json", JSON.stringify(call));
+    const { result } = JSON.parse(/^data: (.*)$/m.exec(answer)?.[1] ?? answer);
+    expect(result.structuredContent.decision.say).toBe("Bilingual开始");
+  }
+});
+
 type Row = readonly [what: string, node: NodeUnderTest, asked: string, challenger: string, decision: string];
 
 test.each<Row>([
