@@ -74,7 +74,7 @@ function describe({ rounds }: Proof, paint: Paint): string[] {
   const last = rounds.findLast((round) => round.scope === "plain");
   if (!last) return lines;
   const most = last.isComplete ? last.size : last.size - 1;
-  const limit = `Not explored: more than ${most} sessions to the end, users with preferences, turns (they act as requests, pauses and ends), and how long things take beyond the next deadline.`;
+  const limit = `Not explored: more than ${most} sessions to the end, users with preferences, switches to another agent, turns (they act as requests, pauses and ends), and how long things take beyond the next deadline.`;
   return [...lines, ...wrapToWidth(limit, WIDTH).map((line) => paint("quiet", line))];
 }
 

@@ -283,9 +283,9 @@ claims:
     The same, with one agent disabled and enabled
       1 session   every reachable state         15 states, 50 steps
       2 sessions  every reachable state         41 states, 217 steps
-    Not explored: more than 2 sessions to the end, users with preferences, turns
-    (they act as requests, pauses and ends), and how long things take beyond the
-    next deadline.
+    Not explored: more than 2 sessions to the end, users with preferences, switches
+    to another agent, turns (they act as requests, pauses and ends), and how long
+    things take beyond the next deadline.
 
     Every invariant holds, and 1 claim.
 
