@@ -33,8 +33,9 @@ function valuesOf({ challenger, holder }: Decision, agentName: SentenceContext["
   };
 }
 
-/** A preempted holder is paused or ducked. */
-function reasonOf({ reason, holder, effects }: Decision): WordKey {
+/** A preempted holder is paused or ducked. A critical one blocks higher priorities too. */
+function reasonOf({ reason, challenger, holder, effects }: Decision): WordKey {
+  if (reason === "lower_priority" && holder && holder.priority <= challenger.priority) return "reason.below_critical";
   const fate = effects?.find(({ sessionId }) => sessionId === holder?.sessionId)?.becomes;
   return reason === "preempted" && fate === "ducked" ? "reason.ducked" : `reason.${reason}`;
 }

@@ -163,6 +163,7 @@ export const en = {
   "reason.unknown_agent": "the catalogue does not have it.",
   "reason.agent_disabled": "it is disabled.",
   "reason.lower_priority": "{p} is less than {h} of {holder}.",
+  "reason.below_critical": "{holder} is critical.",
   "reason.equal_priority": "{holder} has the same priority and came first.",
   "reason.not_interruptible": "{holder} cannot be interrupted.",
   "reason.restricted": "a restriction is on.",

@@ -161,6 +161,7 @@ export const zh: Words = {
   "reason.unknown_agent": "目录中没有它。",
   "reason.agent_disabled": "它已停用。",
   "reason.lower_priority": "{p} 低于{holder}的 {h}。",
+  "reason.below_critical": "{holder}是关键任务。",
   "reason.equal_priority": "{holder}优先级相同且先到。",
   "reason.not_interruptible": "{holder}不可打断。",
   "reason.restricted": "有限制生效。",

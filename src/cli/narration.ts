@@ -167,8 +167,11 @@ export function describeBlocked(
   { outcome, reason, challenger, holder, wouldNeed, say }: Decision,
   words: NarrationWords = NARRATION.en,
 ): Description[] {
-  const sign = reason === "equal_priority" ? "=" : reason === "lower_priority" ? "<" : words.against;
-  const numbers = holder ? `${challenger.priority} ${sign} ${holder.priority} ` : "";
+  const { priority } = challenger;
+  // A critical holder blocks higher priorities too.
+  const isLess = reason === "lower_priority" && holder !== undefined && priority < holder.priority;
+  const sign = reason === "equal_priority" ? "=" : isLess ? "<" : words.against;
+  const numbers = holder ? `${priority} ${sign} ${holder.priority} ` : "";
   const isQueued = outcome === "queued";
   const style = isQueued ? "waiting" : "refused";
   const text = `${isQueued ? words.waits : words.isRefused}${numbers}(${reason}) “${say}”`;

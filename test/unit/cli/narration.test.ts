@@ -67,6 +67,11 @@ it("a refused request is narrated with its reason and the priority it would need
   ]);
 });
 
+it("a session that a critical one of lower priority refuses is not said to have less", () => {
+  const lines = tell([created("c", "chat"), decided("rejected", "lower_priority", { holder: HOLDER }, "c")]);
+  expect(lines).toEqual(["chat ✗ is refused: 10 against 5 (lower_priority) “好”"]);
+});
+
 it("a failed run is narrated", () => {
   const failure = event("error", { errorCode: "run_lost", message: "The run was lost." }, "m");
   expect(tell([created("m", "music"), failure])).toEqual(["music ✗ fails: The run was lost. (run_lost)"]);

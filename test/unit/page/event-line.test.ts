@@ -32,6 +32,10 @@ test("a decision is printed with a sign and its reason", () => {
     sign: "✕",
     text: "chat (10) was refused: 10 is less than 90 of phone.",
   });
+  const chime = { agentId: "chime", priority: 5 };
+  expect(line("arbitration", { outcome: "rejected", reason: "lower_priority", challenger, holder: chime }).text).toBe(
+    "chat (10) was refused: chime is critical.",
+  );
 });
 
 test("a session that starts beneath the holder is heard, and does not get the floor", () => {
