@@ -1,8 +1,9 @@
-import { memo, useEffect, useRef, useState } from "react";
+import { memo, useState } from "react";
 import { timeOf } from "../log/log-event.ts";
 import { type Here, useHere } from "../moment/here.tsx";
 import { clockOf } from "../moment/time-text.ts";
 import { usePaintedTheme } from "../parts/screen/use-painted-theme.ts";
+import { useCanvas } from "../parts/use-canvas.ts";
 import { useNow } from "../parts/use-now.ts";
 import { usePaced } from "../parts/use-paced.ts";
 import { PLAIN_AXIS } from "../timeline/folding.ts";
@@ -29,23 +30,15 @@ const Lanes = memo(function Lanes({ here }: { here: Here }) {
   const { events, revision } = log;
   const [index] = useState(laneIndex);
   const { lanes: all, marksOf } = index.of(events);
-  const canvas = useRef<HTMLCanvasElement>(null);
   const theme = usePaintedTheme();
   const clock = useNow();
   const last = count === 0 ? 0 : timeOf(events[count - 1]!);
   const to = isLive ? Math.max(clock, last) : last;
   const from = to - RECENT_MS;
   const lanes = lanesWithin(all, { from, to }).slice(-MAX_LANES);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: the log and the theme change what is painted; `from` goes with `to`.
-  useEffect(() => {
-    const element = canvas.current;
-    if (!element) return;
-    const picture = { lanes, marks: marksOf, axis: PLAIN_AXIS, span: { from, to }, first: 0, count: lanes.length };
-    // Its width changes with the window's, also while the moment stays. The observer calls at first, too.
-    const watching = new ResizeObserver(() => paintLanes({ canvas: element, ...picture, end: to }));
-    watching.observe(element);
-    return () => watching.disconnect();
-  }, [lanes.length, marksOf, revision, to, theme]);
+  const picture = { lanes, marks: marksOf, axis: PLAIN_AXIS, span: { from, to }, first: 0, count: lanes.length };
+  const paint = (element: HTMLCanvasElement) => paintLanes({ canvas: element, ...picture, end: to });
+  const canvas = useCanvas(paint, [lanes.length, marksOf, revision, to, theme]);
   return (
     <section className={styles["recent"]} aria-labelledby="recent">
       <h2 id="recent">

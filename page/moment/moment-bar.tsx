@@ -1,7 +1,8 @@
-import { useEffect, useLayoutEffect, useRef, useState } from "react";
+import { useLayoutEffect, useRef, useState } from "react";
 import { densityIndex, heightsOf, type Density as LogDensity } from "../log/log-density.ts";
 import { countUpTo, floorSeqOf, type LogEvent } from "../log/log-event.ts";
 import { colourReader } from "../parts/colours.ts";
+import { blankPen, useCanvas } from "../parts/use-canvas.ts";
 import { useWords } from "../words/words.tsx";
 import { useHere } from "./here.tsx";
 import { LogFileButtons } from "./log-file-buttons.tsx";
@@ -80,27 +81,17 @@ function useNewer(): number {
 
 /** Each event of the log, as high as events are dense in time there, with refusals and failures as ticks. */
 function Density({ events, revision }: { events: readonly LogEvent[]; revision: number }) {
-  const canvas = useRef<HTMLCanvasElement>(null);
   const [index] = useState(densityIndex);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: `events` grows in place; the revision says so.
-  useEffect(() => {
-    const element = canvas.current!;
-    const draw = () => drawDensity(element, index.of(events), events.length);
-    const watching = new ResizeObserver(draw);
-    watching.observe(element);
-    draw();
-    return () => watching.disconnect();
-  }, [index, events, revision]);
+  // `events` grows in place; the revision says so.
+  const draw = (element: HTMLCanvasElement) => drawDensity(element, index.of(events), events.length);
+  const canvas = useCanvas(draw, [index, events, revision]);
   return <canvas ref={canvas} />;
 }
 
 function drawDensity(canvas: HTMLCanvasElement, density: LogDensity, count: number): void {
-  const width = Math.max(1, canvas.clientWidth);
-  const height = Math.max(1, canvas.clientHeight);
-  canvas.width = width;
-  canvas.height = height;
-  const pen = canvas.getContext("2d");
+  const pen = blankPen(canvas);
   if (!pen || count === 0) return;
+  const { width, height } = canvas;
   const colour = colourReader(canvas);
   const { size, stretches } = density;
   const heights = heightsOf(density);

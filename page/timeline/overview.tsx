@@ -1,8 +1,9 @@
-import { useEffect, useRef, useState } from "react";
+import { useState } from "react";
 import { type LogEvent, timeOf } from "../log/log-event.ts";
 import { LogIndex } from "../log/log-index.ts";
 import { useHere } from "../moment/here.tsx";
 import { colourReader } from "../parts/colours.ts";
+import { blankPen, useCanvas } from "../parts/use-canvas.ts";
 import { useWords } from "../words/words.tsx";
 import type { Axis } from "./folding.ts";
 import type { LaneSpan } from "./lanes/lanes.ts";
@@ -31,17 +32,9 @@ export function Overview({ axis, whole, chosen, onChoose, theme }: Props) {
   const { say } = useWords();
   const { log } = useHere();
   const { events, revision } = log;
-  const canvas = useRef<HTMLCanvasElement>(null);
   const [index] = useState(timesIndex);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: the theme and the log change what is painted.
-  useEffect(() => {
-    const element = canvas.current!;
-    const draw = () => paint(element, index.of(events), axis, whole);
-    const watching = new ResizeObserver(draw);
-    watching.observe(element);
-    draw();
-    return () => watching.disconnect();
-  }, [index, events, revision, axis, whole, theme]);
+  const draw = (element: HTMLCanvasElement) => paint(element, index.of(events), axis, whole);
+  const canvas = useCanvas(draw, [index, events, revision, axis, whole, theme]);
   const length = whole.to - whole.from;
   const choose = ({ at, began, width }: Fingers) => {
     // The part between the start and the present point of one pointer, or between two pointers.
@@ -90,12 +83,9 @@ const timesIndex = () =>
   );
 
 function paint(canvas: HTMLCanvasElement, { at, isBad }: Times, axis: Axis, whole: LaneSpan): void {
-  const width = Math.max(1, canvas.clientWidth);
-  const height = Math.max(1, canvas.clientHeight);
-  canvas.width = width;
-  canvas.height = height;
-  const pen = canvas.getContext("2d");
+  const pen = blankPen(canvas);
   if (!pen) return;
+  const { width, height } = canvas;
   const colour = colourReader(canvas);
   const counts = new Uint32Array(width);
   const bad = new Uint8Array(width);
