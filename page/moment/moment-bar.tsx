@@ -2,6 +2,7 @@ import { useLayoutEffect, useRef, useState } from "react";
 import { densityIndex, heightsOf, type Density as LogDensity } from "../log/log-density.ts";
 import { countUpTo, floorSeqOf, type LogEvent } from "../log/log-event.ts";
 import { colourReader } from "../parts/colours.ts";
+import { usePaintedTheme } from "../parts/screen/use-painted-theme.ts";
 import { blankPen, useCanvas } from "../parts/use-canvas.ts";
 import { useWords } from "../words/words.tsx";
 import { useHere } from "./here.tsx";
@@ -82,9 +83,10 @@ function useNewer(): number {
 /** Each event of the log, as high as events are dense in time there, with refusals and failures as ticks. */
 function Density({ events, revision }: { events: readonly LogEvent[]; revision: number }) {
   const [index] = useState(densityIndex);
+  const theme = usePaintedTheme();
   // `events` grows in place; the revision says so.
   const draw = (element: HTMLCanvasElement) => drawDensity(element, index.of(events), events.length);
-  const canvas = useCanvas(draw, [index, events, revision]);
+  const canvas = useCanvas(draw, [index, events, revision, theme]);
   return <canvas ref={canvas} />;
 }
 

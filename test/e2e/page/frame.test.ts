@@ -136,7 +136,7 @@ describePage("the page's frame", (open) => {
     }
   });
 
-  test("the strip at the bottom shows every event of the log, with a tick for a refusal", async () => {
+  test("the strip at the bottom shows every event of the log, with a tick for a refusal, in the colours of the theme", async () => {
     const user = new E2eClient(node);
     const { id, floorId } = await user.hold("phone");
     await createClient({ baseUrl: node.url }).renameSession(id, "A call");
@@ -162,6 +162,14 @@ describePage("the page's frame", (open) => {
     await expect.poll(async () => (await marks()).every(({ tall }) => tall > 0)).toBe(true);
     const ticks = (await marks()).map(({ isRed }) => isRed);
     expect(ticks).toEqual(events.map((_, event) => event === refused));
+    const colour = () =>
+      page.evaluate<string>(`(() => {
+        const strip = document.querySelector("section canvas");
+        return strip.getContext("2d").getImageData(0, strip.height - 1, 1, 1).data.slice(0, 3).join();
+      })()`);
+    expect(await colour()).toBe("111,127,141");
+    await page.emulateMedia({ colorScheme: "dark" });
+    await expect.poll(colour).toBe("132,150,165");
   });
 
   test("the page closes its streams after it was hidden for a while, and opens them when it is shown again", async () => {
