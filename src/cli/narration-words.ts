@@ -17,6 +17,7 @@ const en = {
   ducked: (verb: string, who: string | undefined, volume: string) =>
     `${verb}${who === undefined ? "" : ` beneath ${who}`}, ${volume}`,
   maxHold: "was heard for as long as it may be",
+  waitsNoMore: "waits no more: its message was withdrawn",
   idleTooLong: "had nothing to do for too long, and gives the floor back",
   silentTooLong: "was silent for too long: it does not come back by itself",
   turnDone: "has done its turn and gives the floor back",
@@ -51,6 +52,7 @@ const zh: NarrationWords = {
   quieter: (dB) => `音量降低 ${dB} dB`,
   ducked: (verb, who, volume) => `${who === undefined ? "" : `在${who}之下`}${verb}，${volume}`,
   maxHold: "发声的时间已到上限",
+  waitsNoMore: "不再等待：它的消息已撤回",
   idleTooLong: "空闲太久，交还发言权",
   silentTooLong: "静默过久：不会自行恢复",
   turnDone: "完成了这一轮，交还发言权",

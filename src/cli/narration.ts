@@ -144,6 +144,7 @@ function howDucked({ from, by, level = 0 }: Transition, { nameOf, words }: Narra
 
 function whyYielded({ reason, from }: Transition, words: NarrationWords): string {
   if (reason === "max_hold") return words.maxHold;
+  if (reason === "after_turn" && from === "created") return words.waitsNoMore;
   if (reason === "idle_timeout") return words.idleTooLong;
   if (reason === "resume_within") return words.silentTooLong;
   if (reason !== "lease_expired") return words.turnDone;

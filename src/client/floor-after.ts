@@ -59,7 +59,8 @@ function afterTransition(floor: FollowedFloor, id: string, { to }: Transition): 
   const [state] = readState(to);
   switch (state) {
     case "created":
-      return floor;
+      // It waits no more.
+      return floor.queued.includes(id) ? { ...floor, queued: dropped(floor.queued, id) } : floor;
     case "active":
       return floor.holder === id ? floor : { ...without(floor, id), holder: id };
     case "ducked":
@@ -143,7 +144,7 @@ function movedBy(session: Session, transition: Transition, at: number): Session 
       failure: event === "turn" ? undefined : session.failure,
       pausedBy: moved.state === "paused" ? (PAUSED_BY[event] ?? session.pausedBy) : undefined,
       level: moved.state === "ducked" ? level : undefined,
-      queuedAt: moved.state === "created" ? session.queuedAt : undefined,
+      queuedAt: undefined,
       archivedAt: session.archivedAt ?? (moved.state === "archived" ? at : undefined),
     }
   );

@@ -11,9 +11,7 @@ vi.mock("../../src/actors/floor/arbitration.ts", async (load) =>
 vi.mock("../../src/actors/floor/rearrangement.ts", async (load) =>
   (await faulty()).withFaults("rearrangement", await load()),
 );
-vi.mock("../../src/actors/session/floor-changes.ts", async (load) =>
-  (await faulty()).withFaults("changes", await load()),
-);
+vi.mock("../../src/actors/session/turns.ts", async (load) => (await faulty()).withFaults("turns", await load()));
 vi.mock("../../src/actors/session/session-deadlines.ts", async (load) =>
   (await faulty()).withFaults("deadlines", await load()),
 );

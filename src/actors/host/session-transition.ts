@@ -24,7 +24,7 @@ export function transitionOf(
 ): Transition | undefined {
   const { level } = after.context;
   const isLouderOrQuieter = level !== before.context.level;
-  const isForGood = givesUpReturn(before, event);
+  const isForGood = givesUp(before, event);
   if (before.at === after.at && !isLouderOrQuieter && !isForGood) return undefined;
   const from = writtenState(before.value);
   const to = writtenState(after.value);
@@ -52,6 +52,6 @@ function hiddenActivity(before: SessionValue, after: SessionValue): Transition["
   return { from: before.activity, to: after.activity };
 }
 
-/** A paused session no longer resumes by itself. The written states do not show that either. */
-const givesUpReturn = ({ value }: SessionMachineState, event: { type: string }): boolean =>
-  value.lifecycle === "paused" && event.type === "yield";
+/** A paused session no longer resumes by itself, or a queued one waits no more. The written states do not show that. */
+const givesUp = ({ value }: SessionMachineState, event: { type: string }): boolean =>
+  (value.lifecycle === "paused" || value.lifecycle === "created") && event.type === "yield";

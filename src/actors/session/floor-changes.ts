@@ -4,7 +4,7 @@ import type { TurnInput } from "../../protocol/internal/command.ts";
 import type { PausedBy } from "../../protocol/session.ts";
 import type { Contender } from "../floor/contender.ts";
 import { resumeRun, suspendRun } from "./runs.ts";
-import { isAudible, lengthsOf } from "./session-context.ts";
+import { isAudible } from "./session-context.ts";
 import { beginLease, endLease } from "./session-lease.ts";
 import { agentOf, answerWithSession, type InternalEvent, type SessionStep } from "./session-step.ts";
 import { dropSummaryWork } from "./summaries.ts";
@@ -119,23 +119,15 @@ export function leaveQueue(step: SessionStep): void {
   endWithTurn(step);
 }
 
-/**
- * A turn has ended, so `after_turn` applies, unless another turn waits. Only a turn that is done archives the session:
- * after any other end it yields, so that the message can be sent again.
- */
-export function applyAfterTurn(step: SessionStep, isDone: boolean): void {
-  const { context, given } = step;
-  if (endWithTurn(step)) return;
-  const { afterTurn = "keep" } = lengthsOf(context, given.catalog);
-  if (context.turns.length > 0 || afterTurn === "keep") return isAudible(context) ? beginNext(step) : undefined;
-  if (afterTurn === "archive" && isDone) step.toSelf.push({ type: "archive", reason: "after_turn", given });
-  else if (isAudible(context) || context.pausedBy === "preemption")
-    step.toSelf.push({ type: "yield", reason: "after_turn", given });
-}
-
 /** A preempted session no longer resumes by itself: only a resume or a new turn brings it back. */
 export function stayPaused(step: SessionStep): void {
   step.context.pausedBy = "yield";
+  stopCompeting(step);
+}
+
+/** A queued session has no turn to wait for any more: it stays created. */
+export function stopWaiting(step: SessionStep): void {
+  step.context.queuedAt = undefined;
   stopCompeting(step);
 }
 

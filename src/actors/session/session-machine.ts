@@ -3,7 +3,6 @@ import type { ErrorCode } from "../../protocol/errors.ts";
 import type { Activity, SessionState } from "../../protocol/session.ts";
 import type { Emitted } from "../facts.ts";
 import {
-  applyAfterTurn,
   endLife,
   goBeneath,
   leaveQueue,
@@ -13,6 +12,7 @@ import {
   queueUp,
   requestFloor,
   stayPaused,
+  stopWaiting,
   winFloor,
 } from "./floor-changes.ts";
 import { openInteractions, refuseAnswer, resolveInteraction, withdrawInteraction } from "./interactions.ts";
@@ -33,7 +33,7 @@ import {
   type SessionStep,
 } from "./session-step.ts";
 import { countTurn, isNamedBySummary, summarize } from "./summaries.ts";
-import { abortQueued, beginTurn, overlapTurn, refuseIfExternalOrBusy, withdrawTurn } from "./turns.ts";
+import { abortQueued, applyAfterTurn, beginTurn, overlapTurn, refuseIfExternalOrBusy, withdrawTurn } from "./turns.ts";
 import { answerStill, applyReport, claimRun } from "./worker-commands.ts";
 
 /** The initial state of a session in the actors: new, or from its row. */
@@ -106,6 +106,7 @@ const machine = setup({
     }),
     leaveQueue: does<"unqueue">(leaveQueue),
     stayPaused: does<"yield">(stayPaused),
+    stopWaiting: does<"yield">(stopWaiting),
     /** Every command of the session renews its lease. */
     handleHeartbeat: does<"session.heartbeat">((step) => {
       handleHeartbeat(step);
@@ -257,6 +258,7 @@ export const sessionMachine = machine.createMachine({
             duck: { target: "ducked", actions: "goBeneath" },
             queue: { actions: "queueUp" },
             unqueue: { actions: "leaveQueue" },
+            yield: { actions: "stopWaiting" },
             "session.activate": { actions: "requestFloor" },
             "session.chat": { actions: "requestFloorForTurn" },
             "session.pause": refused("illegal_command", ALLOWED_WHEN_CREATED),

@@ -5,7 +5,7 @@ import { ERRORS } from "../../protocol/errors.ts";
 import type { CommandOf, TurnInput } from "../../protocol/internal/command.ts";
 import type { MessageStatus } from "../../protocol/message.ts";
 import { cancelRun, complete, noteFailure, startRun } from "./runs.ts";
-import { MAX_TURNS, NO_USAGE } from "./session-context.ts";
+import { isAudible, lengthsOf, MAX_TURNS, NO_USAGE } from "./session-context.ts";
 import { agentOf, answer, type InternalEvent, logEvent, refuseCommand, type SessionStep } from "./session-step.ts";
 import { titleOf } from "./session-title.ts";
 import { countText } from "./summaries.ts";
@@ -145,6 +145,20 @@ export function endWithTurn(step: SessionStep): boolean {
   return true;
 }
 
+/**
+ * A turn has ended, so `after_turn` applies, unless another turn waits. Only a turn that is done archives the session:
+ * after any other end it yields, so that the message can be sent again.
+ */
+export function applyAfterTurn(step: SessionStep, isDone: boolean): void {
+  const { context, given } = step;
+  if (endWithTurn(step)) return;
+  const { afterTurn = "keep" } = lengthsOf(context, given.catalog);
+  if (context.turns.length > 0 || afterTurn === "keep") return isAudible(context) ? beginNext(step) : undefined;
+  if (afterTurn === "archive" && isDone) step.toSelf.push({ type: "archive", reason: "after_turn", given });
+  else if (isAudible(context) || context.pausedBy === "preemption" || context.queuedAt !== undefined)
+    step.toSelf.push({ type: "yield", reason: "after_turn", given });
+}
+
 /** `session.withdraw`: remove a turn that has not begun. */
 export function withdrawTurn(step: SessionStep, { messageId }: CommandOf<"session.withdraw">): void {
   const turn = step.context.turns.find((waiting) => waiting.messageId === messageId);
@@ -166,7 +180,7 @@ function removeTurn(step: SessionStep, turn: SessionStep["context"]["turns"][num
   context.messageCount -= 1;
   step.facts.push({ type: "message.remove", sessionId: context.id, messageId: turn.messageId });
   complete(step, turn.runId, NO_USAGE, true);
-  endWithTurn(step);
+  if (!context.run) applyAfterTurn(step, false);
 }
 
 /** Drop queued turns: their messages stay, their runs end. */

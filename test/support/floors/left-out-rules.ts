@@ -3,8 +3,8 @@ import type { Contender } from "../../../src/actors/floor/contender.ts";
 import type { Floor, FloorRules } from "../../../src/actors/floor/floor-state.ts";
 import type * as Grants from "../../../src/actors/floor/grants.ts";
 import type * as Rearrangement from "../../../src/actors/floor/rearrangement.ts";
-import type * as FloorChanges from "../../../src/actors/session/floor-changes.ts";
 import type * as SessionDeadlines from "../../../src/actors/session/session-deadlines.ts";
+import type * as Turns from "../../../src/actors/session/turns.ts";
 import type { AgentEntry } from "../../../src/config/catalog/catalog.ts";
 
 /** The fault that is in force. A test mocks the modules of the rules with `withFaults`, and sets it. */
@@ -28,7 +28,7 @@ interface Modules {
   arbitration: typeof Arbitration;
   rearrangement: typeof Rearrangement;
   grants: typeof Grants;
-  changes: typeof FloorChanges;
+  turns: typeof Turns;
   deadlines: typeof SessionDeadlines;
 }
 export type Faults = { [Name in keyof Modules]?: (sound: Modules[Name]) => Partial<Modules[Name]> };
@@ -96,7 +96,7 @@ export const LEFT_OUT = {
     }),
   },
   "A: a turn that is not done does not give the floor back": {
-    changes: ({ applyAfterTurn: settleAfterTurn }) => ({
+    turns: ({ applyAfterTurn: settleAfterTurn }) => ({
       applyAfterTurn: (step, isDone) => (isDone ? settleAfterTurn(step, isDone) : undefined),
     }),
   },

@@ -116,6 +116,38 @@ test("a turn of an agent that has left asks and ends by the keys with which its 
   expect(floor.view("music")).toMatchObject({ state: "paused", pausedBy: "yield" });
 });
 
+test.each<[string, (floor: FloorStage) => unknown]>([
+  ["is withdrawn", (floor) => floor.ask({ type: "session.withdraw", sessionId: "music", messageId: "m1" })],
+  ["is aborted", (floor) => floor.ask({ type: "session.abort", sessionId: "music", runId: "run-m1" })],
+])("a session that gives the floor back after its turn does not wait for it once that turn %s", (_, end) => {
+  const floor = new FloorStage(withMusic({ when_blocked: "queue", after_turn: "yield", queue_timeout: "30s" }));
+  floor.create("phone");
+  const turn = { messageId: "m1", runId: "run-m1", content: "hello" };
+  const session = { sessionId: "music", agentId: "music", userId: "ann" };
+  floor.ask({ type: "session.chat", sessionId: "music", turn, session });
+  end(floor);
+  expect(floor.view("music")?.queuedAt).toBeUndefined();
+  const given = { from: "created", to: "created", event: "yield", reason: "after_turn" };
+  expect(floor.events("session_transition").at(-1)).toMatchObject(given);
+  expect(floor.due).toBeUndefined();
+  floor.on("phone", "archive");
+  expect(floor.actors.context.floor.holder).toBeUndefined();
+  expect(floor.chat("music", "m2").ok).toBe(true);
+  expect(floor.state("music")).toBe("active.running");
+});
+
+test("a session whose resume waits for a turn stays paused once that turn is withdrawn, if it gives the floor back", () => {
+  const floor = new FloorStage(withMusic({ when_blocked: "queue", after_turn: "yield" }));
+  floor.create("music");
+  floor.on("music", "pause");
+  floor.create("phone");
+  floor.chat("music", "m1");
+  expect(floor.view("music")?.pausedBy).toBe("preemption");
+  floor.ask({ type: "session.withdraw", sessionId: "music", messageId: "m1" });
+  floor.on("phone", "archive");
+  expect(floor.view("music")).toMatchObject({ state: "paused", pausedBy: "yield" });
+});
+
 const chatOnce = (floor: FloorStage) => {
   const turn = { messageId: "m1", runId: "run-m1", content: "hello" };
   const session = { sessionId: "music", agentId: "music", userId: "ann", endsWithTurn: true as const };

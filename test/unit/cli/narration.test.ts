@@ -72,6 +72,11 @@ it("a session that a critical one of lower priority refuses is not said to have 
   expect(lines).toEqual(["chat ✗ is refused: 10 against 5 (lower_priority) “好”"]);
 });
 
+it("a session that waits no more is not said to have had its turn", () => {
+  const lines = tell([created("c", "chat"), moved("c", "yield", { to: "created", reason: "after_turn" })]);
+  expect(lines).toEqual(["chat ‖ waits no more: its message was withdrawn"]);
+});
+
 it("a failed run is narrated", () => {
   const failure = event("error", { errorCode: "run_lost", message: "The run was lost." }, "m");
   expect(tell([created("m", "music"), failure])).toEqual(["music ✗ fails: The run was lost. (run_lost)"]);
