@@ -2,7 +2,7 @@ import type { Decision } from "../../src/protocol/decision.ts";
 import type { Session } from "../../src/protocol/session.ts";
 import type { PredictedEffect } from "./agents/what-if.ts";
 
-type ShownState = Pick<Session, "id" | "state" | "pausedBy">;
+type ShownState = Pick<Session, "id" | "state" | "pausedBy" | "queuedAt">;
 
 /**
  * The decision that explains a session's state: the one that paused, queued or activated it. Undefined if no decision
@@ -22,12 +22,13 @@ function concerns(decision: Decision, { id, state }: ShownState): boolean {
   return outcome === "granted" && becomes(decision, id) !== undefined;
 }
 
-function leadsTo(decision: Decision, { id, state, pausedBy }: ShownState): boolean {
+function leadsTo(decision: Decision, { id, state, pausedBy, queuedAt }: ShownState): boolean {
   const { challenger, outcome, reason } = decision;
   if (challenger.sessionId !== id) {
     return becomes(decision, id) === state && (state !== "paused" || pausedBy === "preemption");
   }
-  if (outcome !== "granted") return state === "created";
+  if (outcome === "queued") return queuedAt !== undefined;
+  if (outcome === "rejected") return state === "created";
   return state === (reason === "beneath" ? "ducked" : "active");
 }
 

@@ -47,5 +47,8 @@ test("a ducked session is explained by the decision that ducked it, and the hold
 test("a session that never had the floor is explained by its refusal or its queueing", () => {
   expect(decisionBehind([refused], sessionState("created"))).toBe(refused);
   const queued = asked("s", { outcome: "queued", reason: "lower_priority" });
-  expect(decisionBehind([refused, queued, asked("other")], sessionState("created"))).toBe(queued);
+  const waiting = { id: "s", state: "created", queuedAt: 1 } as never;
+  expect(decisionBehind([refused, queued, asked("other")], waiting)).toBe(queued);
+  // Its turn was withdrawn.
+  expect(decisionBehind([refused, queued], sessionState("created"))).toBeUndefined();
 });
