@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import type { Page } from "playwright-core";
-import { afterAll, expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import {
   addressOf,
   describePage,
@@ -216,12 +216,14 @@ describePage("copies of a session", (open) => {
     const { session: elsewhere } = await talked();
     await page.goto(addressOf(node, "session", elsewhere));
     const picker = page.locator("input[type=file][accept*=ndjson]");
-    await picker.setInputFiles(await writeTemporary("kept.jsonl", kept.text, afterAll));
+    await picker.setInputFiles(await writeTemporary("kept.jsonl", kept.text, onTestFinished));
     const imported = await shownAfter(page, elsewhere.id);
     await messagesOn(page).getByText("Hello there.").waitFor();
     expect((await new E2eClient(node).see(imported)).floorId).toBe(elsewhere.floorId);
     expect(imported).not.toBe(session.id);
-    await picker.setInputFiles(await writeTemporary("broken.jsonl", `${kept.text.split("\n")[0]}\n{}\n`, afterAll));
+    await picker.setInputFiles(
+      await writeTemporary("broken.jsonl", `${kept.text.split("\n")[0]}\n{}\n`, onTestFinished),
+    );
     await shown(
       page
         .getByRole("region", { name: "Sessions" })

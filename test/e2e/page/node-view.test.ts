@@ -1,4 +1,4 @@
-import { afterAll, expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { describePage, shown, startPageNode } from "../../support/browsers/page-stage.ts";
 import { keysFile, writeTemporary } from "../../support/clients/callers.ts";
 
@@ -69,7 +69,7 @@ describePage("the node view", (open) => {
   });
 
   test("the node view says where the catalogue on disk has faults", async () => {
-    const faulty = await startPageNode({ mayFail: true });
+    const faulty = await startPageNode({ mayFail: true }, onTestFinished);
     await faulty.writeCatalog("agents: [{name: BAD NAME}]");
     const page = await open(`${faulty.url}/#/node`);
     await shown(page.getByText(/agents\.0\.name|agents\[0\]\.name|name/).first());
@@ -82,7 +82,7 @@ describePage("the node view", (open) => {
       { name: "music", priority: 20, when_preempted: "duck" },
       { name: "guide", priority: 80, beneath: { music: -14 } },
     ];
-    const car = await startPageNode({ agents, catalog: {} });
+    const car = await startPageNode({ agents, catalog: {} }, onTestFinished);
     // The browser reports the refusal of the faulty copy.
     const page = await open(`${car.url}/#/node`, { expected: /400/ });
     await page.getByRole("row", { name: "phone 90 refused refused refused" }).waitFor();
@@ -117,8 +117,8 @@ describePage("the node view", (open) => {
   });
 
   test("the node view shows readiness without figures to callers that are not operators", async () => {
-    const file = await writeTemporary("keys.yaml", keysFile([{ owner: "ann", key: KEY }]), afterAll);
-    const guarded = await startPageNode({ settings: { INTERLOCK_AUTH: `keys:${file}` } });
+    const file = await writeTemporary("keys.yaml", keysFile([{ owner: "ann", key: KEY }]), onTestFinished);
+    const guarded = await startPageNode({ settings: { INTERLOCK_AUTH: `keys:${file}` } }, onTestFinished);
     const page = await open(`${guarded.url}/#/node`, { expected: /40[13]/ });
     await page.getByLabel("Token").fill(KEY);
     await page.getByRole("button", { name: "Sign in" }).click();

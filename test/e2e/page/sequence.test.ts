@@ -1,5 +1,5 @@
 import type { Page } from "playwright-core";
-import { afterAll, expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import type { LogEvent } from "../../../page/log/log-event.ts";
 import { writeLogFile } from "../../../page/log/log-file.ts";
 import { describePage, driveFloor, gone, startPageNode } from "../../support/browsers/page-stage.ts";
@@ -105,7 +105,11 @@ describePage("the sequence view", (open) => {
     const { events } = (await node.get(`/floor/${encodeURIComponent(floorId)}/log`)).body as unknown as {
       events: LogEvent[];
     };
-    const saved = await writeTemporary("log.json", writeLogFile({ floorId, events: events.toReversed() }), afterAll);
+    const saved = await writeTemporary(
+      "log.json",
+      writeLogFile({ floorId, events: events.toReversed() }),
+      onTestFinished,
+    );
     const page = await open(`${node.url}/#/${name}`);
     const main = page.getByRole("main");
     await main.getByText(hint).waitFor();

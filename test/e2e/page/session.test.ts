@@ -393,10 +393,10 @@ describePage("the session view", (open) => {
       page.getByRole("button", { name: "Save the log", exact: true }).click(),
     ]);
     const saved = await download.path();
-    const other = await startPageNode();
+    const other = await startPageNode({}, onTestFinished);
     const elsewhere = await open(other.url);
     const pickFile = async (path: string) => elsewhere.locator("input[type=file]").first().setInputFiles(path);
-    const wrong = await writeTemporary("wrong.json", "{}", afterAll);
+    const wrong = await writeTemporary("wrong.json", "{}", onTestFinished);
     await pickFile(wrong);
     await elsewhere.getByText("Not opened: The file is not a floor's log.").waitFor();
     await writeFile(wrong, "no json");

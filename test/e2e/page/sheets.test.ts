@@ -1,6 +1,6 @@
 import { AxeBuilder } from "@axe-core/playwright";
 import type { Locator, Page } from "playwright-core";
-import { afterAll, expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import {
   addressOf,
   describePage,
@@ -109,7 +109,7 @@ describePage("the panels beside the floor", (open) => {
 describePage("the panels of a wide screen", (open) => {
   test("the floor view shows the five minutes before the moment, with a lane for each session of that time", async () => {
     const page = await open(`${node.url}/#/floor`, WIDE);
-    const saved = await saveLog([0, 100, 600], afterAll);
+    const saved = await saveLog([0, 100, 600], onTestFinished);
     await page.locator("input[type=file]").first().setInputFiles(saved);
     await page.getByRole("navigation").getByRole("link", { name: "Floor" }).click();
     const recent = page.getByRole("region", { name: "The last five minutes", exact: false });

@@ -1,5 +1,5 @@
 import type { Page } from "playwright-core";
-import { afterAll, expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { createClient } from "../../../src/client/client.ts";
 import { addressAtRest } from "../../support/browsers/chromium.ts";
 import {
@@ -342,7 +342,7 @@ describePage("the timeline", (open) => {
   });
 
   test("the timeline folds gaps, in the address too", async () => {
-    const saved = await saveLog([0, 1, 7_201, 7_202], afterAll);
+    const saved = await saveLog([0, 1, 7_201, 7_202], onTestFinished);
     const page = await open(`${node.url}/#/timeline`, { timezoneId: "UTC" });
     await page.locator("input[type=file]").first().setInputFiles(saved);
     const middle = page.locator("[aria-hidden=true] > span", { hasText: /\d\d:\d\d:\d\d/ }).nth(1);

@@ -1,5 +1,5 @@
 import type { Page } from "playwright-core";
-import { afterAll, expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { addressAtRest } from "../../support/browsers/chromium.ts";
 import {
   addressOf,
@@ -25,7 +25,7 @@ const SCREENS = [
 /** The timeline of a log of two hours, on a phone. */
 async function openLog(open: Open) {
   const page = await open(`${node.url}/#/timeline`, PHONE);
-  const saved = await saveLog([0, 1_800, 3_600, 5_400, 7_200], afterAll);
+  const saved = await saveLog([0, 1_800, 3_600, 5_400, 7_200], onTestFinished);
   await page.locator("input[type=file]").first().setInputFiles(saved);
   const picture = page.getByRole("img", { name: /5 sessions over time/ });
   await picture.waitFor();

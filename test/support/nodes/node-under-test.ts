@@ -134,7 +134,10 @@ export class NodeUnderTest {
     const faults: unknown[] = [];
     const log = { debug() {}, info() {}, warn() {}, error: (...entry: unknown[]) => void faults.push(entry) };
     const app = createApp({ settings: reading.settings, env, log, ...(pageFolder !== undefined && { pageFolder }) });
-    const { url } = await app.start();
+    const { url } = await app.start().catch(async (error: unknown) => {
+      await rm(folder, { recursive: true });
+      throw error;
+    });
     const node = new NodeUnderTest(app, url, folder, mayFail, faults);
     const roles = settings?.["INTERLOCK_ROLES"] ?? "";
     let schemas = published.get(roles);

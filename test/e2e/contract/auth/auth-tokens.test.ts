@@ -1,21 +1,22 @@
 import { createHmac, generateKeyPairSync } from "node:crypto";
 import { type CryptoKey, exportSPKI, importJWK } from "jose";
-import { afterAll, expect, onTestFinished, test } from "vitest";
-
+import { expect, onTestFinished, test } from "vitest";
 import { Caller, writeTemporary } from "../../../support/clients/callers.ts";
 import { accepted, refused } from "../../../support/clients/e2e-client.ts";
 import type { SseReader } from "../../../support/clients/sse-reader.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
+import { atEndOfSuite } from "../../../support/runner/at-end-of-suite.ts";
 import { forge, nowS, signWithSecret, TokenIssuer } from "../../../support/servers/token-issuer.ts";
 
 const SECRET = "0123456789abcdef0123456789abcdef";
+const atEnd = atEndOfSuite();
 
 async function startWithSecret(secret: string | Uint8Array = SECRET, settings: Record<string, string> = {}) {
-  const path = await writeTemporary("secret", secret, afterAll);
+  const path = await writeTemporary("secret", secret, atEnd);
   const node = await NodeUnderTest.start({
     settings: { INTERLOCK_AUTH: `jwt:${path}`, INTERLOCK_RATE_LIMITS: "off", ...settings },
   });
-  afterAll(() => node.stop());
+  atEnd(() => node.stop());
   return node;
 }
 
