@@ -249,7 +249,11 @@ test("a waiting call has its head at once, and tells a client that asks for it h
   await call("abort", { sessionId });
   const { body } = await ask(9, { progressToken: "p" });
   let text = "";
-  while (!text.includes('"progress":1')) text += (await body.read()).value;
+  while (!text.includes('"progress":1')) {
+    const { done, value } = await body.read();
+    expect(done, text).toBe(false);
+    text += value;
+  }
   const told = text.split("\n").filter((line) => line.startsWith("data: {"));
   expect(told.map((line) => JSON.parse(line.slice(6)).params)).toEqual([
     { progressToken: "p", progress: 0, total: 600 },

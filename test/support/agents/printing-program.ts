@@ -133,8 +133,10 @@ const BEHAVIOURS: Record<string, () => Promise<void> | void> = {
   },
   // A process without a mark of its run, and without a parent that has one, keeps the pipe open.
   escapes: () => {
-    const command = "(ulimit -Sm unlimited; /usr/bin/env -i /usr/bin/setsid sh -c 'echo $$; exec /bin/sleep 30' &)";
-    spawn("/bin/sh", ["-c", command], { stdio: ["ignore", "inherit", "inherit"] }).unref();
+    const escaped = "echo $$; echo >&3; exec /bin/sleep 30 3>&-";
+    const command = `(ulimit -Sm unlimited; /usr/bin/env -i /usr/bin/setsid sh -c '${escaped}' &)`;
+    const { stdio } = spawn("/bin/sh", ["-c", command], { stdio: ["ignore", "inherit", "inherit", "pipe"] });
+    stdio[3]!.once("data", () => stdio[3]!.destroy());
   },
   // Its child is in a process session of its own, and without the mark of the run.
   clears: () => {

@@ -128,8 +128,9 @@ export class XstateFloor {
     const isHidden = to === "paused" && before.value.activity !== after.value.activity;
     const activity = isHidden ? { from: before.value.activity, to: after.value.activity } : undefined;
     const { level } = after.context;
-    const givesUpReturn = before.value.lifecycle === "paused" && event.type === "yield";
-    if (from === to && !activity && level === before.context.level && !givesUpReturn) return;
+    const { lifecycle } = before.value;
+    const givesUp = (lifecycle === "paused" || lifecycle === "created") && event.type === "yield";
+    if (from === to && !activity && level === before.context.level && !givesUp) return;
     const { reason, by } = event as unknown as Pick<Transition, "reason" | "by">;
     const runId = after.context.run?.id ?? before.context.run?.id;
     const verb = VERBS[event.type] ?? event.type.replace("session.", "");
