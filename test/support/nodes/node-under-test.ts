@@ -158,15 +158,15 @@ export class NodeUnderTest {
   }
 
   /** Stop as after a signal, while clients are connected. */
-  shutDown(): Promise<void> {
-    return this.#app.stop();
+  async shutDown(): Promise<void> {
+    await this.#app.stop();
+    await rm(this.#folder, { recursive: true, force: true });
   }
 
   async stop(): Promise<void> {
     await Promise.all(this.#streams.map((stream) => stream.close()));
     this.#agent.destroy();
-    await this.#app.stop();
-    await rm(this.#folder, { recursive: true });
+    await this.shutDown();
     if (!this.#mayFail) expect(this.#faults).toEqual([]);
   }
 
