@@ -244,7 +244,7 @@ function handle(step: ArbiterStep, event: FloorEvent): void {
       if (!event.session || step.sessionOf(event.sessionId)) return pass(step, event);
       return create(step, event.session, { activate: true, turn: event.turn });
     case "request":
-      return handleRequest(step, event, step.sessionOf(event.sessionId)!.claim);
+      return handleRequest(step, event);
     case "left":
       return forget(step, event.sessionId);
     case "wait_over":

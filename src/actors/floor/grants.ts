@@ -23,13 +23,10 @@ export function newContender({ floor }: ArbiterStep, numbers: Numbers, sessionId
 }
 
 /** Handle the request of an existing session. */
-export function handleRequest(
-  step: ArbiterStep,
-  request: Extract<EventForArbiter, { type: "request" }>,
-  kept: Contender,
-): void {
+export function handleRequest(step: ArbiterStep, request: Extract<EventForArbiter, { type: "request" }>): void {
   const { given } = step;
   const { sessionId, turn, waits } = request;
+  const kept = step.sessionOf(sessionId)!.claim;
   const agent = given.catalog.agents.get(kept.agentId);
   const numbers = agent ? { ...numbersOf(step, agent), ...floorLanguageOf(kept) } : plainContender(kept);
   const challenger: Challenger = { ...numbers, sessionId, agent, waits };

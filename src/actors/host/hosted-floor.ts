@@ -97,11 +97,6 @@ export class HostedFloor {
     return !this.#isWorking && this.#waiting.length + this.#delayed.length === 0;
   }
 
-  /** Unanswered commands, queued and in flight. */
-  get unansweredCount(): number {
-    return this.#pending.length;
-  }
-
   /**
    * Queue a command, or join the unanswered command that it repeats.
    * @returns the floor's reply, after the commit

@@ -125,7 +125,7 @@ export function stayPaused(step: SessionStep): void {
   stopCompeting(step);
 }
 
-/** A queued session has no turn to wait for any more: it stays created. */
+/** No turn waits for the floor: the session leaves the queue, and stays created. */
 export function stopWaiting(step: SessionStep): void {
   step.context.queuedAt = undefined;
   stopCompeting(step);

@@ -41,7 +41,7 @@ export function locateProgram(
   return { file };
 }
 
-/** Undefined if there is none. A name without a slash is searched in PATH. */
+/** The path of a program that can be started, or undefined. A name without a slash is looked up in PATH. */
 function findExecutable(command: string, env: Environment): string | undefined {
   if (isAbsolute(command) || command.includes("/")) {
     const file = resolve(command);
