@@ -343,7 +343,7 @@ async function createWorker(
     // Without a home name on disk, use one that lasts as long as this process.
     home: redis && ((await readHome(env, nodeId)) ?? nodeId),
     metrics,
-    onClaimed: (waitMs) => metrics.runClaimed(waitMs),
+    onClaimed: (dueAt) => metrics.runClaimed(Math.max(0, clock.elapsed.now() - dueAt)),
     log,
     tracer,
   });

@@ -130,7 +130,7 @@ export class Orchestrator {
   async waitingRuns(): Promise<{ count: number; oldestMs: number }> {
     const { queue, clock } = this.#deployment;
     const { count, since } = await queue.waitingRuns();
-    return { count, oldestMs: since === undefined ? 0 : Math.max(0, clock.now() - since) };
+    return { count, oldestMs: since === undefined ? 0 : Math.max(0, clock.elapsed.now() - since) };
   }
 
   /** The number of partitions that this node owns: all of them when it is the only node. */

@@ -65,8 +65,8 @@ export interface WorkerOptions {
   home?: string | undefined;
   log: Logger;
   metrics: WorkerMetrics;
-  /** Called when this worker has claimed a turn's run, `waitMs` after the run was due. */
-  onClaimed?: (waitMs: number) => void;
+  /** Called when this worker has claimed a turn's run. `dueAt`: in ms of elapsed time, as effects have it. */
+  onClaimed?: (dueAt: number) => void;
   /** Traces the runs that belong to a trace. */
   tracer?: Tracer | undefined;
 }
@@ -209,12 +209,12 @@ export class Worker {
 
   /** Do nothing if the floor refuses the claim. */
   async #claimAndDrive(effect: RunEffect, handled: HandledRun): Promise<void> {
-    const { clock, onClaimed, tracer } = this.#options;
+    const { onClaimed, tracer } = this.#options;
     handled.isOurs = false;
     const task = await requestTask(effect, this.#claiming);
     if (!task) return;
     handled.isOurs = true;
-    if (!task.purpose) onClaimed?.(Math.max(0, clock.now() - effect.dueAt));
+    if (!task.purpose) onClaimed?.(effect.dueAt);
     await traceRun(tracer, effect, task, (traced) => this.#drive(traced, task, handled));
   }
 

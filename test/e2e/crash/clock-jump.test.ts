@@ -129,6 +129,17 @@ test("a timer waits as long as it would without the jump of the clock, and then 
   expect(timeout.type).toBe("arbitration");
 });
 
+test("a run has waited as long as without the jump of the clock", async () => {
+  const node = await startNode();
+  const ann = new E2eClient(node);
+  const { id } = await ann.hold("general");
+  await learnTheTime();
+  await ann.say(id, "hello");
+  const { text } = await node.send("GET", "/metrics");
+  const [, waited] = /^interlock_run_wait_seconds_sum(?:{.*})? (.+)$/m.exec(text)!;
+  expect(Number(waited)).toBeLessThan(MINUTE / SECOND);
+});
+
 test("nothing is pruned by a clock that has just jumped", async () => {
   const node = await startNode({ INTERLOCK_RETENTION: "1h" });
   const ann = new E2eClient(node);
