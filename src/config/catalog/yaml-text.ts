@@ -1,17 +1,19 @@
 import {
   type Alias,
+  Composer,
   type Document,
   isAlias,
-  isCollection,
   isMap,
   isScalar,
   isSeq,
+  Lexer,
   type Node,
   type Pair,
-  parseDocument,
+  Parser,
   visit,
   type YAMLError,
   type YAMLMap,
+  YAMLParseError,
 } from "yaml";
 import { describePath, type Fault, MAX_FAULTS, quote } from "../fault.ts";
 
@@ -19,7 +21,7 @@ import { describePath, type Fault, MAX_FAULTS, quote } from "../fault.ts";
 export interface YamlText {
   /** Its faults of YAML syntax, unordered. */
   readonly faults: readonly Fault[];
-  /** Its value; undefined if aliases or nesting make it unreadable. */
+  /** Its value; undefined if its size, its nesting or aliases make it unreadable. */
   readonly value: unknown;
   /**
    * Create a fault for the node at a path. Undefined if a syntax fault precedes the end of that node: its value is then
@@ -30,6 +32,11 @@ export interface YamlText {
 
 /** The maximum nesting of maps and lists. The catalogue needs 8; `arguments` of a scripted tool may need more. */
 const MAX_YAML_DEPTH = 64;
+/**
+ * The maximum number of words, signs, spaces and line ends: ten thousand keys, or steps of a script. Reading them holds
+ * the event loop for a second at worst.
+ */
+const MAX_TOKENS = 400_000;
 /** The maximum number of expanded aliases if any are nested, and so multiply: more indicates an expansion attack. */
 const MAX_ALIASES = 100;
 /** The maximum number of values that aliases repeat: a hundred for each of a thousand agents. */
@@ -43,25 +50,14 @@ const ENOUGH = MAX_FAULTS + 1;
 /** Read a text as one YAML 1.2 document. Never throws. */
 export function readYaml(text: string): YamlText {
   const lineColumnOf = locator(text);
-  const document = parseDocument(text, {
-    prettyErrors: false,
-    stringKeys: true,
-    // The parser compares every key with every other; `inspect` finds duplicates in one pass.
-    uniqueKeys: false,
-    resolveKnownTags: false,
-    logLevel: "error",
-  });
-  const root: Node | null = document.contents;
-
   const makeFault = (offset: number, path: readonly PropertyKey[], message: string): Fault => {
     return { ...lineColumnOf(offset), path: describePath(path), message };
   };
-
-  const tooDeep = document.errors.find((error) => error.code === "RESOURCE_EXHAUSTION");
-  if (tooDeep) {
-    const fault = makeFault(tooDeep.pos[0], [], "maps and lists are nested too deeply here");
-    return { faults: [fault], value: undefined, faultAt: () => undefined };
+  const document = parse(text);
+  if ("excess" in document) {
+    return { faults: [makeFault(document.offset, [], document.excess)], value: undefined, faultAt: () => undefined };
   }
+  const root: Node | null = document.contents;
 
   const seen = inspect(root, text, makeFault);
   const faults = [...seen.faults];
@@ -92,6 +88,51 @@ export function readYaml(text: string): YamlText {
     return end < readableUntil ? makeFault(start, path, message) : undefined;
   };
   return { faults, value, faultAt };
+}
+
+/** What a text has too much of, and where. */
+interface Excess {
+  readonly excess: string;
+  readonly offset: number;
+}
+
+/**
+ * The document of a text. The parser takes hundreds of bytes of memory for each byte of a hostile text, and its later
+ * steps recurse: stop in front of them, where tokens are counted and nesting is known.
+ */
+function parse(text: string): Document.Parsed | Excess {
+  const tokens: string[] = [];
+  for (const token of new Lexer().lex(text)) {
+    if (tokens.push(token) <= MAX_TOKENS) continue;
+    return { excess: `the text has too many parts: more than ${MAX_TOKENS} words and signs`, offset: 0 };
+  }
+  const parser = new Parser();
+  const parts = [];
+  for (const token of tokens) {
+    parts.push(...parser.next(token));
+    // The stack holds the document, the open maps and lists, and a scalar.
+    if (parser.stack.length <= MAX_YAML_DEPTH + 2) continue;
+    return { excess: `maps and lists are nested deeper than ${MAX_YAML_DEPTH} here`, offset: parser.offset };
+  }
+  parts.push(...parser.end());
+  const composer = new Composer({
+    prettyErrors: false,
+    stringKeys: true,
+    // The composer compares every key with every other; `inspect` finds duplicates in one pass.
+    uniqueKeys: false,
+    resolveKnownTags: false,
+    logLevel: "error",
+  });
+  // The composer makes an error for each faulty token, and capturing its stack takes longer than all the rest.
+  const { stackTraceLimit } = Error;
+  Error.stackTraceLimit = 0;
+  try {
+    const [document, second] = composer.compose(parts, true, text.length).take(2);
+    if (second) document!.errors.push(new YAMLParseError([second.range[0], second.range[1]], "MULTIPLE_DOCS", ""));
+    return document as Document.Parsed;
+  } finally {
+    Error.stackTraceLimit = stackTraceLimit;
+  }
 }
 
 /** Maps offsets to lines and columns. The parser's own counter is wrong after syntax faults. */
@@ -176,10 +217,6 @@ function inspect(root: Node | null, text: string, makeFault: MakeFault): Seen {
       if (isAlias(node)) return followAlias(node, ancestors);
       if (isUnclosed(node, text)) seen.unclosed.push(startOf(node));
       if (node.anchor) anchors.set(node.anchor, node);
-      if (isCollection(node) && ancestors.filter(isCollection).length >= MAX_YAML_DEPTH) {
-        refuse(node, `maps and lists are nested deeper than ${MAX_YAML_DEPTH}`);
-        return visit.SKIP;
-      }
       if (isMap(node)) indexPairs(node);
       else if (isScalar(node) && typeof node.value === "string") checkText(node, node.value, key === "key");
       return undefined;

@@ -108,10 +108,40 @@ it("a hostile file is refused for aliases that repeat a large value", () => {
   ]);
 });
 
-it("a hostile file is refused for excessive nesting", () => {
-  expect(faultsOf(`agents: ${"[".repeat(100_000)}`)).toEqual([expect.stringContaining("nested too deeply here")]);
-  expect(faultsOf(`a: ${"[".repeat(80)}${"]".repeat(80)}`)).toEqual([
-    expect.stringMatching(/^1:67 a\[0\].*deeper than 64$/),
+it.each([
+  ["brackets", `agents: ${"[".repeat(66)}`, "1:74"],
+  ["closed brackets", `a: ${"[".repeat(80)}${"]".repeat(80)}`, "1:69"],
+  ["braces", "{a: ".repeat(66), "1:262"],
+  ["lists in lists", "- ".repeat(66), "1:132"],
+  ["keys that are maps", "? ".repeat(66), "1:132"],
+  ["maps in maps", Array.from({ length: 66 }, (_, depth) => `${" ".repeat(depth)}a:`).join("\n"), "66:67"],
+  ["anchors before lists", `a: ${"&a [".repeat(66)}`, "1:264"],
+])("a hostile file is refused for excessive nesting: %s", (_, text, position) => {
+  expect(faultsOf(text)).toEqual([`${position} : maps and lists are nested deeper than 64 here`]);
+});
+
+it("brackets, dashes and quotes in texts and comments are not nested", () => {
+  const signs = "[{- ".repeat(100);
+  const text = lines(
+    `agents: # ${signs}`,
+    "  - name: a",
+    `    label: "${"[{".repeat(60)}"`,
+    `    description: '${signs}'`,
+    "    instructions: |",
+    `      ${signs}`,
+  );
+  expect(faultsOf(text)).toEqual([]);
+});
+
+it.each([
+  ["brackets", "["],
+  ["dashes", "- "],
+  ["comments", "#\n"],
+  ["quotes that are not closed", '- "a\n'],
+  ["documents", "---\na: 1\n"],
+])("a hostile file is refused for its number of parts, before it is parsed: 1 MB of %s", (_, unit) => {
+  expect(faultsOf(unit.repeat(1_048_000 / unit.length))).toEqual([
+    "1:1 : the text has too many parts: more than 400000 words and signs",
   ]);
 });
 

@@ -26,6 +26,11 @@ it("a file of keys may give one owner several keys, so that a key can be replace
   expect(readKeys(`keys:\n- {owner: a, sha256: ${HASH}}\n- {owner: a, sha256: ${OTHER}}`).ok).toBe(true);
 });
 
+it("a file of keys is refused for its number of parts before it is parsed, and for its nesting", () => {
+  expect(faultsOf("[".repeat(4_000_000))).toEqual([expect.stringMatching(/^1 : the text has too many parts/)]);
+  expect(faultsOf(`keys: ${"{a: ".repeat(100)}`)).toEqual([expect.stringMatching(/^1 : maps and lists are nested/)]);
+});
+
 it("a file of keys is refused with all its faults, each with its line", () => {
   const text = [
     "keys:",
