@@ -5,6 +5,7 @@ import { dirname } from "node:path";
 import { catalogSchema } from "../config/catalog/catalog-schema.ts";
 import { readKeys } from "../config/keys-file.ts";
 import { SETTINGS, SHIPPED_CATALOG } from "../config/settings.ts";
+import { idText } from "../shared/id-text.ts";
 import type { Output } from "./check/check.ts";
 import { wrapToWidth } from "./text-width.ts";
 
@@ -64,7 +65,7 @@ export async function newKey(
   out: Output,
   notes: Output,
 ): Promise<number> {
-  const key = randomBytes(KEY_BYTES).toString("base64url");
+  const key = idText(randomBytes(KEY_BYTES).toString("base64url"));
   const sha256 = createHash("sha256").update(key).digest("hex");
   const lines = [
     `  - owner: ${JSON.stringify(owner)}`,

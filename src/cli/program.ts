@@ -1,4 +1,4 @@
-import { Command, InvalidArgumentError, Option } from "commander";
+import { type Command, InvalidArgumentError, Option } from "commander";
 import { SETTINGS } from "../config/settings.ts";
 import { FLOOR_FORMS, FloorId } from "../protocol/ids.ts";
 import { VERSION } from "../system/version.ts";
@@ -11,6 +11,7 @@ import {
   TOKEN_NOTE,
   urlOption,
 } from "./command-line.ts";
+import { DashedCommand } from "./dashed-command.ts";
 import { addFileCommands } from "./file-commands.ts";
 import type { Language } from "./language.ts";
 import type { ChartFormat } from "./machines.ts";
@@ -27,8 +28,10 @@ const TRACE_FLOW = "--trace-flow";
  * version need no server. An action sets the exit code of the process.
  */
 export function createProgram(stdout: Stdout): Command {
-  const program = new Command("interlock")
+  const program = new DashedCommand("interlock")
     .description("Decides which agent session has the floor.")
+    // After a command `-v…` is an argument, and not the program's version.
+    .enablePositionalOptions()
     .version(VERSION, "-v, --version")
     .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, "interlock: ")) })
     .exitOverride();

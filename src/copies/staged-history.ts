@@ -6,6 +6,7 @@ import type { MessageId, RunId, SessionId } from "../protocol/ids.ts";
 import type { History } from "../protocol/internal/command.ts";
 import { headlineOf, type Message } from "../protocol/message.ts";
 import type { Origin } from "../protocol/session.ts";
+import { idText } from "../shared/id-text.ts";
 import type { Clock } from "../shared/ports/clock.ts";
 import type { StagedCopies, StagedId, StoreSecret } from "../store/store.ts";
 
@@ -54,7 +55,7 @@ export class StagedHistory {
   idFor<T extends MessageId | RunId>(id: T): T {
     const hmac = createHmac("sha256", this.#options.store.secret);
     const hash = hmac.update(JSON.stringify(["copied", this.#stagedAs, id])).digest("base64url");
-    return hash.slice(0, 22) as T;
+    return idText(hash.slice(0, 22)) as T;
   }
 
   /**

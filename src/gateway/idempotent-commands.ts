@@ -8,6 +8,7 @@ import type { Accepted, Reply } from "../protocol/internal/reply.ts";
 import { type Locale, localeOf } from "../protocol/locale.ts";
 import { incarnationOf, logPosition } from "../protocol/position.ts";
 import { flow } from "../shared/flow.ts";
+import { idText } from "../shared/id-text.ts";
 import type { Clock } from "../shared/ports/clock.ts";
 import type { Trace } from "../shared/ports/tracer.ts";
 import type { ConnectionRow, Receipt, ReceiptStore, Slot, StoreEpoch, StoreSecret } from "../store/store.ts";
@@ -115,10 +116,8 @@ export class IdempotentCommands {
   /** An id that a repeat receives again and that cannot be guessed (rule C3). */
   deriveId<T extends SessionId | MessageId | RunId>({ caller, commandId }: Identity, kind: string): T {
     const hmac = createHmac("sha256", this.#options.store.secret);
-    return hmac
-      .update(JSON.stringify([kind, caller.id, commandId]))
-      .digest("base64url")
-      .slice(0, 22) as T;
+    const digest = hmac.update(JSON.stringify([kind, caller.id, commandId])).digest("base64url");
+    return idText(digest.slice(0, 22)) as T;
   }
 
   /**

@@ -1,4 +1,5 @@
 import { randomFillSync } from "node:crypto";
+import { idText } from "../shared/id-text.ts";
 
 const ID_BYTES = 16;
 /** Random bytes are drawn in bulk, because each call to the generator is expensive. */
@@ -12,5 +13,5 @@ export function newId(): string {
     used = 0;
   }
   used += ID_BYTES;
-  return pool.toString("base64url", used - ID_BYTES, used);
+  return idText(pool.toString("base64url", used - ID_BYTES, used));
 }

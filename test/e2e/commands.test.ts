@@ -14,7 +14,7 @@ import { type Client, createClient } from "../../src/client/client.ts";
 import { readKeys } from "../../src/config/keys-file.ts";
 import { BARE_ENV } from "../support/agents/bare-env.ts";
 import { keysFile, writeTemporary } from "../support/clients/callers.ts";
-import { type Ending, runHere } from "../support/clients/command-line.ts";
+import { type Ending, printedBy, runHere } from "../support/clients/command-line.ts";
 import { accepted, E2eClient, refused } from "../support/clients/e2e-client.ts";
 import { ChildServer } from "../support/nodes/child-server.ts";
 import { NodeUnderTest } from "../support/nodes/node-under-test.ts";
@@ -78,8 +78,8 @@ test("status names what waits and the roles that no node has, agents and session
     expect(widthOf(line)).toBeLessThanOrEqual(80);
     expect(line).not.toContain("\u001b");
   }
-  const printed = await runHere(["sessions", "--url", node.url, "--json"]);
-  expect(JSON.parse(printed.stdout)).toMatchObject({ total: 2, sessions: [{ agentId: "phone" }, { id: music.id }] });
+  const listed = JSON.parse(printedBy(await runHere(["sessions", "--url", node.url, "--json"])));
+  expect(listed).toMatchObject({ total: 2, sessions: [{ agentId: "phone" }, { id: music.id }] });
 });
 
 test("why tells what silenced a session, who refused it, what it waits for and what would let it through", async () => {
@@ -117,7 +117,7 @@ test("why tells what silenced a session, who refused it, what it waits for and w
   );
   for (const line of [...floor, ...(await why(patient.id))]) expect(widthOf(line)).toBeLessThanOrEqual(80);
 
-  const { stdout } = await runHere(["why", patient.id, "--url", node.url, "--lang", "zh"]);
+  const stdout = printedBy(await runHere(["why", patient.id, "--url", node.url, "--lang", "zh"]));
   expect(stdout.split("\n")).toEqual([
     "patient在等phone结束",
     "phone拥有发言权，优先级 90，且不让位",
@@ -138,8 +138,8 @@ test("why tells what silenced a session, who refused it, what it waits for and w
   expect(chinese.lines[0]).toBe("music被用户暂停：只有恢复它，或它的下一条消息，才会让它回来");
   for (const line of chinese.lines) expect(widthOf(line)).toBeLessThanOrEqual(80);
 
-  const printed = await runHere(["why", music.id, "--url", node.url, "--json"]);
-  expect(JSON.parse(printed.stdout)).toMatchObject({ session: { id: music.id }, ifAsked: { outcome: "rejected" } });
+  const facts = JSON.parse(printedBy(await runHere(["why", music.id, "--url", node.url, "--json"])));
+  expect(facts).toMatchObject({ session: { id: music.id }, ifAsked: { outcome: "rejected" } });
   const missing = await runHere(["why", "none", "--url", node.url]);
   expect([missing.code, missing.stderr]).toEqual([
     1,
@@ -150,6 +150,30 @@ test("why tells what silenced a session, who refused it, what it waits for and w
     2,
     expect.stringContaining("It is a session's id, or a floor: u:<user>"),
   ]);
+});
+
+test("arguments that begin with a dash are arguments, and a misspelt option is named", async () => {
+  const node = await NodeUnderTest.start();
+  onTestFinished(() => node.stop());
+  const bob = new E2eClient(node, "-bob");
+  const { session } = await accepted(bob.askToCreate({ id: "-vital", agentId: "music" }));
+  const at = ["--url", node.url];
+  const facts = JSON.parse(printedBy(await runHere(["why", session.id, "--json", ...at])));
+  expect(facts).toMatchObject({ session: { id: "-vital" } });
+  expect(printedBy(await runHere(["sessions", "--user", "-bob", ...at]))).toContain("-vital");
+  expect(printedBy(await runHere(["forget", "-bob", "--yes", ...at]))).toMatch(/^Deleted: 1 sessions of -bob, /);
+  const key = await runHere(["keys", "new", "-bob"]);
+  expect([key.code, key.stderr]).toEqual([0, expect.stringContaining('owner: "-bob"')]);
+  for (const [words, fault] of [
+    [["why", "--jsno", "-vital"], "unknown option '--jsno'"],
+    [["why", "-vital", "-other"], "unknown option '-other'"],
+    [["status", "-x"], "unknown option '-x'"],
+  ] as const) {
+    const refused = await runHere([...words, ...at]);
+    expect([refused.code, refused.stdout, refused.stderr]).toEqual([2, "", expect.stringContaining(fault)]);
+  }
+  for (const help of ["-h", "--help"])
+    expect(printedBy(await runHere(["why", help]))).toMatch(/^Usage: interlock why /);
 });
 
 test("why speaks the language of the terminal, and so does the node of a new request", async () => {
@@ -165,7 +189,9 @@ test("why speaks the language of the terminal, and so does the node of a new req
   await ann.hold("phone");
   const told = async (language: string) => {
     vi.stubEnv("LANG", language).stubEnv("LC_ALL", undefined).stubEnv("LC_MESSAGES", undefined);
-    return (await runHere(["why", music.id, "--url", node.url])).stdout.trim().split("\n");
+    return printedBy(await runHere(["why", music.id, "--url", node.url]))
+      .trim()
+      .split("\n");
   };
   const chinese = await told("zh_CN.UTF-8");
   expect(chinese[0]).toBe("music被暂停，让位给phone，在等phone结束：会自动恢复，除非它的智能体设为 resume:");
@@ -301,7 +327,7 @@ test("keys new prints a key whose hash is in the file, which stays as it is if i
   const file = join(folder, "keys.yaml");
   const ann = await interlock(folder, "keys", "new", "ann", "--file", file);
   const ops = await runHere(["keys", "new", "o: ps", "--operator", "--file", file]);
-  const hashed = ({ stdout }: { stdout: string }) => createHash("sha256").update(stdout.trim()).digest("hex");
+  const hashed = ({ stdout }: Ending) => createHash("sha256").update(stdout.trim()).digest("hex");
   expect(readKeys(await readFile(file, "utf8"))).toEqual({
     ok: true,
     keys: [

@@ -5,6 +5,7 @@ import { ImageInput, MAX_IMAGES } from "../../protocol/client-message.ts";
 import { AppError } from "../../protocol/errors.ts";
 import { AgentId, MessageId, Name, RequestId, SessionId } from "../../protocol/ids.ts";
 import { type Answer, confirmationAnswer, QuestionResponse, questionAnswer } from "../../protocol/interaction.ts";
+import { idText } from "../../shared/id-text.ts";
 import { cleanText, cutText } from "../../shared/text.ts";
 
 /** The part type of an agent's question. The page answers it as the output of a tool. */
@@ -73,7 +74,7 @@ function readPlayed(metadata: unknown): number | undefined {
 /** The session's id for a page's message: the same one each time, also for ids that are not valid in a session. */
 function idOf(id: unknown): MessageId | undefined {
   if (typeof id !== "string" || id === "") return undefined;
-  return MessageId.safeParse(id).data ?? (hash("sha256", id, "base64url").slice(0, 22) as MessageId);
+  return MessageId.safeParse(id).data ?? (idText(hash("sha256", id, "base64url").slice(0, 22)) as MessageId);
 }
 
 function readParts(parts: readonly Part[]): Pick<Chat, "content" | "images"> {

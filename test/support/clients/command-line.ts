@@ -1,5 +1,5 @@
 import { CommanderError } from "commander";
-import { vi } from "vitest";
+import { expect, vi } from "vitest";
 import { MISUSED } from "../../../src/cli/command-line.ts";
 import { addCompletion } from "../../../src/cli/completion.ts";
 import { createProgram } from "../../../src/cli/program.ts";
@@ -9,6 +9,12 @@ export interface Ending {
   code: number | null;
   stdout: string;
   stderr: string;
+}
+
+/** What a command printed, which has to have succeeded without a word on stderr. */
+export function printedBy({ code, stdout, stderr }: Ending): string {
+  expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+  return stdout;
 }
 
 /**
