@@ -1,7 +1,7 @@
 import type { VisibleSessions } from "../gateway/access/visible-sessions.ts";
 import type { ImageRef, Message } from "../protocol/message.ts";
 import type { Session } from "../protocol/session.ts";
-import { toOneLine } from "../shared/text.ts";
+import { jsonInOneLine, toOneLine } from "../shared/text.ts";
 import { finishedMessages } from "./copied-history.ts";
 
 export const EXPORT_FORMATS = ["md", "jsonl"] as const;
@@ -35,7 +35,7 @@ export async function* exportedPieces(
  */
 async function* lines(sessions: VisibleSessions, session: Session, now: number): AsyncGenerator<string> {
   const { title, summary, agentId, workspaceId, createdAt } = session;
-  yield line({
+  yield exportedLine({
     type: "session",
     version: LINES_VERSION,
     title,
@@ -54,17 +54,18 @@ async function* lines(sessions: VisibleSessions, session: Session, now: number):
       yield await imageLine(sessions, session, image);
     }
     const { sessionId: _, ...shown } = message;
-    yield line({ type: "message", ...shown });
+    yield exportedLine({ type: "message", ...shown });
     count += 1;
   }
-  yield line({ type: "end", messages: count });
+  yield exportedLine({ type: "end", messages: count });
 }
 
-const line = (value: object): string => `${JSON.stringify(value)}\n`;
+/** A line of an export. */
+export const exportedLine = (value: object): string => `${jsonInOneLine(JSON.stringify(value))}\n`;
 
 async function imageLine(sessions: VisibleSessions, { id }: Session, { hash }: ImageRef): Promise<string> {
   const { mimeType, bytes } = await sessions.image(id, hash);
-  return line({ type: "image", hash, mimeType, data: Buffer.from(bytes).toString("base64") });
+  return exportedLine({ type: "image", hash, mimeType, data: Buffer.from(bytes).toString("base64") });
 }
 
 /** A Markdown document for people. */

@@ -3,6 +3,7 @@
  * encoded once, and each reader's position is placed in front of it.
  */
 
+import { jsonInOneLine } from "../shared/text.ts";
 import type { EventType, LogEntry } from "./event.ts";
 
 const DATA = "data: ";
@@ -38,9 +39,9 @@ function timestampOf(at: number): string {
   return formatted.text;
 }
 
-/** An event as a frame, with a position in front where one is given. */
-export const dataFrame = (envelope: string, id?: string): string =>
-  `${id === undefined ? "" : idLine(id)}${DATA}${envelope}\n\n`;
+/** JSON as a frame, with a position in front where one is given. */
+export const dataFrame = (json: string, id?: string): string =>
+  `${id === undefined ? "" : idLine(id)}${DATA}${jsonInOneLine(json)}\n\n`;
 
 /** Parse the JSON of a frame without a position. */
 export function parseFrame(frame: Frame): unknown {

@@ -25,6 +25,12 @@ export function visibleJson(json: string): string {
   );
 }
 
+/** Characters at which some readers of lines split a text, and which `JSON.stringify` does not escape: NEL, LS, PS. */
+const LINE_ENDS = /[\u0085\u2028\u2029]/g;
+
+/** JSON that all readers take for one line. The value is the same. */
+export const jsonInOneLine = (json: string): string => json.replace(LINE_ENDS, (end) => escapeOf(end.charCodeAt(0)));
+
 const escapeOf = (unit: number): string => `\\u${unit.toString(16).padStart(4, "0")}`;
 
 /** A name in one line, without such characters, so that it looks like no other name than its own. */

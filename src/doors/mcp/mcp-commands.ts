@@ -20,6 +20,7 @@ import type { Command } from "../../protocol/internal/command.ts";
 import type { Timer } from "../../shared/ports/clock.ts";
 import type { Logger } from "../../shared/ports/logger.ts";
 import { cleanText } from "../../shared/text.ts";
+import { mayBeEmpty } from "../absent.ts";
 import type { Following, LiveRuns, LiveRunsContext, RunAddress } from "../live-runs.ts";
 import { mustHaveRoom } from "../run-stream.ts";
 import type { RunSummary } from "../run-summary.ts";
@@ -87,8 +88,8 @@ const Wait = {
     .describe("How long to wait for the reply. The run continues afterwards, and read_reply can wait for it again."),
 };
 const FloorChoice = {
-  userId: Name.optional().describe("The user for whose attention sessions compete. Default: you."),
-  zone: Name.optional().describe("One of the user's places, such as a seat."),
+  userId: mayBeEmpty(Name).describe("The user for whose attention sessions compete. Default: you."),
+  zone: mayBeEmpty(Name).describe("One of the user's places, such as a seat."),
 };
 
 /** The tools for one caller. */
@@ -196,8 +197,8 @@ export function mcpCommands({ context, runs, caller }: McpCommandsOptions): McpC
       "ask_for_floor",
       "Request the floor for an agent, so that it may speak: for a new or an existing session. The decision has the reason.",
       {
-        sessionId: SessionId.optional().describe("Absent: a new session."),
-        agentId: AgentId.optional(),
+        sessionId: mayBeEmpty(SessionId).describe("Absent: a new session."),
+        agentId: mayBeEmpty(AgentId),
         ...FloorChoice,
       },
       async ({ sessionId, ...wanted }, call) =>

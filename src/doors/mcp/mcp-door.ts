@@ -9,6 +9,7 @@ import { endWithClient } from "../../gateway/http/sockets/hang-up.ts";
 import type { Routes } from "../../gateway/route-context.ts";
 import { AppError } from "../../protocol/errors.ts";
 import { localeOf } from "../../protocol/locale.ts";
+import { jsonInOneLine } from "../../shared/text.ts";
 import { LiveRuns } from "../live-runs.ts";
 import { McpCalls, type McpClient } from "./mcp-calls.ts";
 import {
@@ -98,7 +99,7 @@ export function mcpRoutes(app: Routes, context: McpContext): void {
       for (const [name, value] of answer.headers) void reply.header(name, value);
       if (isInitialize(body)) void reply.header(SESSION_HEADER, randomUUID());
       if (!answer.body) return reply.send();
-      return reply.send(Readable.from(headFirst(reply, answer.body as WebStream)));
+      return reply.send(Readable.from(headFirst(reply, answer.body as WebStream<Uint8Array>)));
     },
   );
 
@@ -146,10 +147,11 @@ export function mcpRoutes(app: Routes, context: McpContext): void {
   }
 }
 
-/** Send the head of an answer before its body, which a tool may take minutes to give. */
-async function* headFirst(reply: FastifyReply, body: WebStream) {
+/** Send the head of an answer before its body, which a tool may take minutes to give. The body is JSON in lines. */
+async function* headFirst(reply: FastifyReply, body: WebStream<Uint8Array>) {
   reply.raw.flushHeaders();
-  yield* body;
+  const decoder = new TextDecoder();
+  for await (const bytes of body) yield Buffer.from(jsonInOneLine(decoder.decode(bytes, { stream: true })));
 }
 
 const isInitialize = (body: unknown): boolean =>

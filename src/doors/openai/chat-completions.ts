@@ -1,6 +1,7 @@
 import { z } from "zod";
 import type { Routes } from "../../gateway/route-context.ts";
 import { AppError, type ErrorCode } from "../../protocol/errors.ts";
+import { dataFrame } from "../../protocol/frames.ts";
 import type { Usage } from "../../protocol/message.ts";
 import { readState } from "../../protocol/written-state.ts";
 import type { RunAddress } from "../live-runs.ts";
@@ -217,15 +218,15 @@ class ChunkTranslator implements RunTranslator {
   #usage(): string {
     if (!this.#includeUsage) return "";
     const usage = usageOf(this.#summary.usage ?? NO_USAGE);
-    return `data: ${this.#head},"choices":[],"usage":${JSON.stringify(usage)}}\n\n`;
+    return dataFrame(`${this.#head},"choices":[],"usage":${JSON.stringify(usage)}}`);
   }
 
   #chunk(delta: object, rest: object = {}, finish: Finish | null = null, native: object = {}): string {
     const choices = JSON.stringify([{ index: 0, delta, logprobs: null, finish_reason: finish, ...native }]);
     const more = JSON.stringify(rest).slice(1, -1);
     const usage = this.#includeUsage ? ',"usage":null' : "";
-    return `data: ${this.#head},"choices":${choices}${usage}${more === "" ? "" : `,${more}`}}\n\n`;
+    return dataFrame(`${this.#head},"choices":${choices}${usage}${more === "" ? "" : `,${more}`}}`);
   }
 }
 
-const frameOf = (data: object): string => `data: ${JSON.stringify(data)}\n\n`;
+const frameOf = (data: object): string => dataFrame(JSON.stringify(data));

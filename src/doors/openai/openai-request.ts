@@ -8,6 +8,7 @@ import { type AgentId, Name, RequestId, SessionId } from "../../protocol/ids.ts"
 import { type Answer, confirmationAnswer, QuestionResponse, questionAnswer } from "../../protocol/interaction.ts";
 import type { Clock } from "../../shared/ports/clock.ts";
 import { cleanText, cutText, toOneLine } from "../../shared/text.ts";
+import { isAbsent, mayBeEmpty } from "../absent.ts";
 import type { WantedTurn } from "../live-runs.ts";
 import type { RunInteraction } from "../run-summary.ts";
 import { unsupported } from "./openai-problem.ts";
@@ -16,7 +17,7 @@ import { unsupported } from "./openai-problem.ts";
 export const COMMON = {
   model: z.string().min(1).max(128).meta({ description: "an agent of the catalogue" }),
   stream: z.boolean().nullish(),
-  user: Name.nullish().meta({ description: "the user, as `metadata.user`" }),
+  user: mayBeEmpty(Name).meta({ description: "the user, as `metadata.user`" }),
   metadata: z
     .record(z.string(), z.unknown())
     .nullish()
@@ -24,6 +25,8 @@ export const COMMON = {
   tools: z.array(z.unknown()).nullish().meta({ description: "not supported: agents have their own tools" }),
   tool_choice: z.unknown().optional().meta({ description: "`auto` and `none`: agents choose among their own tools" }),
 };
+
+type CommonRequest = FastifyRequest<{ Body: z.infer<z.ZodObject<typeof COMMON>> }>;
 
 /** A message before the last one, from either request format. */
 export interface EarlierMessage {
@@ -47,22 +50,30 @@ const Named = z.object({
   zone: Name.optional(),
   workspace: Name.optional(),
   // Values of `metadata` are texts.
-  played: z.coerce.number().int().nonnegative().optional(),
+  played: z
+    .union([
+      z.int().nonnegative(),
+      z
+        .string()
+        .regex(/^\d{1,15}$/)
+        .transform(Number),
+    ])
+    .optional(),
 });
 
 /** Read what both formats have in common. @throws AppError for what agents do not support, and for an unknown model */
 export function readCommon(
   { catalog, clock }: { catalog: () => Catalog; clock: Clock },
-  request: FastifyRequest<{ Body: z.infer<z.ZodObject<typeof COMMON>> }>,
+  request: CommonRequest,
   format: { readonly param: string; readonly type: string | undefined },
 ): { agentId: AgentId; where: RequestedSession; createdAt: number } {
-  const { tools, tool_choice: choice, model, metadata, user } = request.body;
+  const { tools, tool_choice: choice, model } = request.body;
   if (tools?.length) throw unsupported("tools", "Agents have their own tools; a client cannot add any.");
   if (![undefined, null, "auto", "none"].includes(choice as string)) {
     throw unsupported("tool_choice", "Agents choose among their own tools; a client cannot demand a call.");
   }
   if ((format.type ?? "text") !== "text") throw unsupported(format.param, "Agents answer with text only.");
-  const where = readWhereabouts(request, { user: user ?? undefined, ...metadata });
+  const where = readWhereabouts(request);
   return {
     agentId: readModel(catalog(), model, where.workspaceId),
     where,
@@ -74,9 +85,12 @@ export function readCommon(
  * Read from `metadata` and `user`, else from the headers `Interlock-Session`, `-User`, `-Zone`, `-Workspace` and
  * `-Played`.
  */
-function readWhereabouts(request: FastifyRequest, metadata: Record<string, unknown>): RequestedSession {
+function readWhereabouts({ body, headers }: CommonRequest): RequestedSession {
   const named: Record<string, unknown> = {};
-  for (const key of Object.keys(Named.shape)) named[key] = metadata[key] ?? request.headers[`interlock-${key}`];
+  for (const key of Object.keys(Named.shape)) {
+    const field = key === "user" ? body.user : undefined;
+    named[key] = [body.metadata?.[key], field, headers[`interlock-${key}`]].find((value) => !isAbsent(value));
+  }
   const { session, user, zone, workspace, played } = parsed(Named.safeParse(named), "metadata");
   if (zone !== undefined && user === undefined) {
     throw new AppError("bad_request", "The request names a zone without a user. Add the user.", {

@@ -1,4 +1,5 @@
 import type { ErrorCode } from "../../protocol/errors.ts";
+import { dataFrame } from "../../protocol/frames.ts";
 import type { ToolCall } from "../../protocol/interaction.ts";
 import type { RunAddress } from "../live-runs.ts";
 import type { Piece, RunEvent } from "../run-reader.ts";
@@ -219,7 +220,7 @@ export class ResponseTranslator implements RunTranslator {
   }
 
   #event(type: string, data: object): string {
-    return `event: ${type}\ndata: ${JSON.stringify({ type, sequence_number: this.#sequence++, ...data })}\n\n`;
+    return `event: ${type}\n${dataFrame(JSON.stringify({ type, sequence_number: this.#sequence++, ...data }))}`;
   }
 }
 

@@ -5,6 +5,7 @@ import { AppError } from "../../protocol/errors.ts";
 import { SessionId } from "../../protocol/ids.ts";
 import { confirmationAnswer } from "../../protocol/interaction.ts";
 import { cleanText } from "../../shared/text.ts";
+import { mayBeEmpty } from "../absent.ts";
 import { unsupported } from "./openai-problem.ts";
 import {
   COMMON,
@@ -30,7 +31,7 @@ const Body = z
     instructions: z.string().nullish(),
     prompt: z.unknown().optional().meta({ description: "not supported" }),
     previous_response_id: z.string().max(256).nullish(),
-    conversation: z.union([SessionId, z.object({ id: SessionId })]).nullish(),
+    conversation: mayBeEmpty(z.union([SessionId, z.object({ id: SessionId })])),
     store: z.boolean().nullish(),
     background: z.boolean().nullish(),
     text: z.looseObject({ format: z.looseObject({ type: z.string() }).nullish() }).nullish(),
@@ -61,7 +62,7 @@ export function responseRoutes(app: Routes, door: OpenAiDoor): void {
       const named = typeof conversation === "string" ? conversation : conversation?.id;
       const continued = body.previous_response_id ? readResponseId(body.previous_response_id) : undefined;
       const sessionId = continued?.sessionId ?? named ?? where.sessionId;
-      const head: ResponseHead = { model: agentId, createdAt, previousId: body.previous_response_id ?? null };
+      const head: ResponseHead = { model: agentId, createdAt, previousId: body.previous_response_id || null };
       const wanted = {
         identity,
         target: {

@@ -2,6 +2,7 @@ import type { InterlockDataParts } from "../../protocol/chat-data.ts";
 import type { Decision } from "../../protocol/decision.ts";
 import type { AppError, ErrorCode } from "../../protocol/errors.ts";
 import type { LoggedData } from "../../protocol/event.ts";
+import { dataFrame } from "../../protocol/frames.ts";
 import type { RequestId } from "../../protocol/ids.ts";
 import type { ToolCall } from "../../protocol/interaction.ts";
 import type { AgentRef, FinishReason } from "../../protocol/message.ts";
@@ -17,7 +18,7 @@ const EARLIER = 0;
 /** The marker that ends a stream in this protocol. */
 const DONE = "data: [DONE]\n\n";
 
-const chunk = (type: string, fields: object = {}): string => `data: ${JSON.stringify({ type, ...fields })}\n\n`;
+const chunk = (type: string, fields: object = {}): string => dataFrame(JSON.stringify({ type, ...fields }));
 
 const dataChunk = <Name extends keyof InterlockDataParts>(name: Name, data: InterlockDataParts[Name], id?: string) =>
   chunk(`data-${name}`, { ...(id !== undefined && { id }), data });

@@ -7,6 +7,7 @@ import { AgentId, MessageId, Name, RequestId, SessionId } from "../../protocol/i
 import { type Answer, confirmationAnswer, QuestionResponse, questionAnswer } from "../../protocol/interaction.ts";
 import { idText } from "../../shared/id-text.ts";
 import { cleanText, cutText } from "../../shared/text.ts";
+import { mayBeEmpty } from "../absent.ts";
 
 /** The part type of an agent's question. The page answers it as the output of a tool. */
 export const QUESTION_TOOL = "user_question";
@@ -26,10 +27,10 @@ export const UiChatBody = z
     messages: z.array(z.unknown()).min(1),
     trigger: z.enum(["submit-message", "regenerate-message"]).optional(),
     messageId: z.string().max(256).nullish(),
-    agentId: AgentId.optional(),
-    userId: Name.optional(),
-    zone: Name.optional(),
-    workspaceId: Name.optional(),
+    agentId: mayBeEmpty(AgentId),
+    userId: mayBeEmpty(Name),
+    zone: mayBeEmpty(Name),
+    workspaceId: mayBeEmpty(Name),
   })
   .meta({ id: "UiChatRequest" });
 export type UiChatBody = z.infer<typeof UiChatBody>;

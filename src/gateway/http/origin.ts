@@ -17,31 +17,12 @@ export interface OriginOptions {
 const UNKNOWN_HOST = "Unknown Host: INTERLOCK_HOSTS of the node lists the further names that it answers to.";
 const FOREIGN_ORIGIN = "Foreign Origin: INTERLOCK_ORIGINS of the node lists those whose pages may call.";
 
-/** The CORS answer for a listed origin. It allows no cookies, which only the node's own pages use. */
+/**
+ * The CORS answer for a listed origin. It allows no cookies, which only the node's own pages use, and every header that
+ * a preflight asks for: a program may send them too, and clients add headers of their own.
+ */
 export const CORS_OPTIONS = {
   methods: ["GET", "POST", "PUT", "PATCH", "DELETE"],
-  allowedHeaders: [
-    "content-type",
-    "idempotency-key",
-    "last-event-id",
-    "authorization",
-    "user-agent",
-    ...["session", "user", "zone", "workspace", "played"].map((name) => `interlock-${name}`),
-    // Headers that OpenAI's client adds to each request.
-    ...[
-      "arch",
-      "helper-method",
-      "lang",
-      "os",
-      "package-version",
-      "retry-count",
-      "runtime",
-      "runtime-version",
-      "timeout",
-    ].map((name) => `x-stainless-${name}`),
-    "mcp-protocol-version",
-    "mcp-session-id",
-  ],
   exposedHeaders: [
     "retry-after",
     "www-authenticate",

@@ -1,7 +1,7 @@
 import type { FastifyRequest } from "fastify";
 import { z } from "zod";
 import { BOUNDS } from "../../config/bounds.ts";
-import { exportedPieces, LINES_VERSION, MEDIA_TYPES } from "../../copies/exported-history.ts";
+import { exportedLine, exportedPieces, LINES_VERSION, MEDIA_TYPES } from "../../copies/exported-history.ts";
 import type { Histories } from "../../copies/histories.ts";
 import { AppError } from "../../protocol/errors.ts";
 import { type FloorId, floorOfUser, Name, type SessionId } from "../../protocol/ids.ts";
@@ -108,7 +108,7 @@ export function userRoutes(app: Routes, context: Context): void {
 
   async function* linesOf(caller: Caller, userId: string): AsyncGenerator<string> {
     const sessions = visibleTo(caller);
-    yield line({ type: "user", version: LINES_VERSION, userId, exportedAt: clock.now() });
+    yield exportedLine({ type: "user", version: LINES_VERSION, userId, exportedAt: clock.now() });
     const floorIds = new Set([floorOfUser(userId)]);
     const done = new Set<SessionId>();
     for (let page = 0; ; page++) {
@@ -122,7 +122,7 @@ export function userRoutes(app: Routes, context: Context): void {
       }
     }
     for (const floorId of floorIds) yield* decisionsOn(floorId);
-    yield line({ type: "complete", sessions: done.size });
+    yield exportedLine({ type: "complete", sessions: done.size });
   }
 
   async function* decisionsOn(floorId: FloorId): AsyncGenerator<string> {
@@ -130,15 +130,13 @@ export function userRoutes(app: Routes, context: Context): void {
     for (;;) {
       const { entries, lowWater } = await store.readFloorLogBack(floorId, before, BOUNDS.shownDecisions);
       for (const { type, at, json } of entries) {
-        if (type === "arbitration") yield line({ type: "decision", floorId, at, decision: JSON.parse(json) });
+        if (type === "arbitration") yield exportedLine({ type: "decision", floorId, at, decision: JSON.parse(json) });
       }
       before = entries.at(-1)?.floorSeq;
       if (before === undefined || before <= lowWater + 1) return;
     }
   }
 }
-
-const line = (value: object): string => `${JSON.stringify(value)}\n`;
 
 function unlessGone(error: unknown): void {
   if (!(error instanceof AppError && error.code === "session_not_found")) throw error;

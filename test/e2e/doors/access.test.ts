@@ -68,13 +68,11 @@ const preflight = (origin: string, path: string, headers: string) =>
     "Access-Control-Request-Headers": headers,
   });
 
-test("a page of a listed origin may send what these clients send", async () => {
-  const sent =
-    "authorization,content-type,interlock-played,interlock-session,mcp-protocol-version,mcp-session-id,user-agent,x-stainless-arch,x-stainless-lang,x-stainless-os,x-stainless-package-version,x-stainless-retry-count,x-stainless-runtime,x-stainless-runtime-version,x-stainless-timeout";
+test("a page of a listed origin may send what these clients send, whatever that is", async () => {
+  const sent = "authorization, content-type, interlock-played, openai-organization, openai-project, x-of-tomorrow";
   const { status, headers } = await preflight(PAGE, "/v1/chat/completions", sent);
-  expect(status).toBe(204);
-  const allowed = headers["access-control-allow-headers"]!.split(", ");
-  expect(sent.split(",").filter((name) => !allowed.includes(name))).toEqual([]);
+  expect([status, headers["access-control-allow-headers"]]).toEqual([204, sent]);
+  expect(headers.vary).toContain("Access-Control-Request-Headers");
   const messages = [{ role: "user", parts: [{ type: "text", text: "hello" }] }];
   const body = JSON.stringify({ id: "paged", messages });
   const type = { "Content-Type": "application/json", "Content-Length": Buffer.byteLength(body) };

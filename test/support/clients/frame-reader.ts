@@ -93,7 +93,7 @@ const readLine = (ms: string | undefined): StreamFrame =>
 
 function readFrame(text: string): StreamFrame {
   const fault = (what: string) => new Error(`${what}: ${JSON.stringify(text)}`);
-  if (/[\r\0]/.test(text)) throw fault("a frame holds CR or NUL");
+  if (/[\r\0\u0085\u2028\u2029]/.test(text)) throw fault("a frame holds NUL, or an end of a line that is no LF");
   const lines = text.split("\n");
   const [first = ""] = lines;
   const id = first.startsWith("id: ") ? first.slice(4) : undefined;

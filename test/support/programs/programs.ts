@@ -47,6 +47,12 @@ export const PROGRAMS = {
   pgbouncer: program("PgBouncer", "pgbouncer", ["pgbouncer"]),
   promtool: program("promtool", "promtool", ["prometheus"]),
   curl: program("curl", "curl"),
+  // A reader of lines that splits them at more characters than LF.
+  requests: program(
+    "Python's requests",
+    ["python3", "../lib/python3/dist-packages/requests/__init__.py"],
+    ["python3-requests"],
+  ),
   bash: program("bash", "bash"),
   systemd: program("systemd", "systemd-analyze"),
   prlimit: program("prlimit", "prlimit", ["util-linux"]),

@@ -1,0 +1,60 @@
+/** Clients that fill every field send null and "" where they mean nothing. */
+
+import { createMCPClient } from "@ai-sdk/mcp";
+import { afterAll, expect, test } from "vitest";
+import { accepted } from "../../support/clients/e2e-client.ts";
+import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
+
+const node = await NodeUnderTest.start();
+afterAll(() => node.stop());
+
+const floorOf = async (session: string) => (await accepted(node.get(`/session/${session}`))).session.floorId;
+const ask = { model: "general", messages: [{ role: "user", content: "hello" }], input: "hello" };
+
+test.each(["/v1/chat/completions", "/v1/responses"])(
+  "%s takes empty fields and headers for absent ones",
+  async (path) => {
+    const empty = ["Session", "User", "Zone", "Workspace", "Played"].map((name) => [`Interlock-${name}`, ""]);
+    const nothing = { session: "", user: "", zone: "", workspace: "", played: "" };
+    const more = path.endsWith("responses") ? { previous_response_id: "", conversation: "" } : {};
+    const { status, text, body } = await node.post(
+      path,
+      { ...ask, ...more, user: "", metadata: nothing },
+      { headers: Object.fromEntries(empty) },
+    );
+    expect(status, text).toBe(200);
+    const { session } = (body as unknown as { metadata: { session: string } }).metadata;
+    expect(await floorOf(session)).toBe(`s:${session}`);
+    const named = { session: node.newId("named") };
+    for (const metadata of [named, { ...named, played: "" }]) {
+      const next = await node.post(path, { ...ask, metadata });
+      expect(next.status, next.text).toBe(200);
+      expect(next.body).not.toHaveProperty("metadata.played");
+    }
+  },
+);
+
+test.each(["field", "header"])("an empty user in the metadata does not hide the one in the %s", async (place) => {
+  const [userId, session] = [node.newUser(), node.newId("named")];
+  const fields = { ...ask, user: place === "field" ? userId : "", metadata: { session, user: "" } };
+  const headers = { "Interlock-User": place === "header" ? userId : "" };
+  expect((await node.post("/v1/chat/completions", fields, { headers })).status).toBe(200);
+  expect(await floorOf(session)).toBe(`u:${userId}`);
+});
+
+test.each(["", null])("useChat and MCP take %j for absent", async (nothing) => {
+  const id = node.newId("chat");
+  const messages = [{ role: "user", parts: [{ type: "text", text: "hello" }] }];
+  const empty = { userId: nothing, zone: nothing, workspaceId: nothing, agentId: nothing };
+  const { status, text } = await node.post("/api/chat", { id, messages, ...empty });
+  expect(status, text).toBe(200);
+  expect(await floorOf(id)).toBe(`s:${id}`);
+  const client = await createMCPClient({ transport: { type: "http", url: `${node.url}/mcp` } });
+  const tools = await client.tools();
+  const call = { toolCallId: "1", messages: [], context: undefined as never };
+  const input = { sessionId: nothing, agentId: "general", userId: nothing, zone: nothing };
+  expect(await tools["ask_for_floor"]!.execute(input as never, call)).toMatchObject({
+    structuredContent: { state: "active" },
+  });
+  await client.close();
+});
