@@ -6,6 +6,7 @@ import {
   type Floor,
   type FloorRules,
   isEligible,
+  reservedContender,
   restrictionOn,
   rulesOf,
 } from "../actors/floor/floor-state.ts";
@@ -113,10 +114,12 @@ function checkRefusal({ before, after, transitions, decisions }: SeenStep): void
   }
 }
 
-/** Rules 5 and 6: a request takes the front from a holder only by its rank. */
+/** Rules 5, 6 and 8: a request takes the front from a holder, or a reserved floor, only by its rank. */
 function checkRank(step: SeenStep, rules: FloorRules): void {
-  const { holder } = step.before.context.floor;
-  const next = step.after.context.floor.holder;
+  const { floor } = step.before.context;
+  const holder = floor.holder ?? reservedContender(floor);
+  const { floor: after } = step.after.context;
+  const next = after.holder;
   if (!step.isRequest || !holder || !next || next.sessionId === holder.sessionId || next.sessionId !== step.subject)
     return;
   if (next.critical) return;
@@ -124,7 +127,14 @@ function checkRank(step: SeenStep, rules: FloorRules): void {
   const replaced = rules.agents.get(next.agentId)?.replaces.includes(holder.agentId) === true;
   const mayTie = rules.policy.ties === "newest" || replaced || holder.yieldsTo?.includes(next.agentId) === true;
   const isAbove = next.priority > holder.priority || (isTied && mayTie);
-  must(isAbove && !holder.critical, () => `rules 5 and 6: ${next.sessionId} takes the front from ${holder.sessionId}`);
+  must(!holder.critical, () => `11: ${holder.sessionId} is critical, and ${next.sessionId} takes the front from it`);
+  must(isAbove, () => `rules 5 and 6: ${next.sessionId} takes the front from ${holder.sessionId}`);
+  if (!floor.reserved || holder.interruptible || replaced) return;
+  const isHeard = audible(after).some(({ sessionId }) => sessionId === holder.sessionId);
+  must(
+    isHeard || mayCutOff(next, holder),
+    () => `2: ${holder.sessionId} loses the turn that the floor reserves for it`,
+  );
 }
 
 /** S: only a request takes the front from a holder. */
@@ -178,7 +188,10 @@ function checkRisen(step: SeenStep, rules: FloorRules): void {
   }
 }
 
-/** 16 and 18: a replaced session ends, and no session is replaced by one with an earlier request. */
+/**
+ * 11, 16 and 18: a replaced session ends, and no session is replaced by one with an earlier request, nor a critical one
+ * by one that is not.
+ */
 function checkReplaced(step: SeenStep, rules: FloorRules): void {
   const { floor } = step.after.context;
   for (const { sessionId, to, reason, by } of step.transitions) {
@@ -187,6 +200,7 @@ function checkReplaced(step: SeenStep, rules: FloorRules): void {
     const other = contenderOf(step, by.sessionId);
     if (!ended || !other) continue;
     must(other.askedAt > ended.askedAt, () => `18: ${sessionId} is replaced by one that asked earlier`);
+    must(!ended.critical || other.critical === true, () => `11: ${sessionId} is critical, and ${by.sessionId} ends it`);
   }
   const { holder } = floor;
   if (!holder || holder.sessionId === step.before.context.floor.holder?.sessionId || step.isRenumbered) return;

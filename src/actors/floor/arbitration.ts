@@ -4,7 +4,15 @@ import type { SessionId } from "../../protocol/ids.ts";
 import { type Arrangement, arrange, type Joined, join } from "./audible-together.ts";
 import type { Contender, DuckedContender, Numbers } from "./contender.ts";
 import { recorder } from "./decision-record.ts";
-import { audible, type Floor, type FloorRules, replaces, reservedContender, restrictionOn } from "./floor-state.ts";
+import {
+  audible,
+  type Floor,
+  type FloorRules,
+  replaces,
+  reservedContender,
+  restrictionOn,
+  startsBeneath,
+} from "./floor-state.ts";
 
 /**
  * Where a session waits when it is blocked: a new session in the queue, a paused one at its rank; an audible one does
@@ -59,7 +67,7 @@ export function decide(floor: Floor, challenger: Challenger, rules: FloorRules):
   if (restriction && !goesOn(floor, challenger, restriction)) {
     return block(request, agent, "restricted", 9, undefined, restriction);
   }
-  if (reserved && (reserved.sessionId === sessionId || outranks(challenger, reserved, rules.policy))) {
+  if (reserved && (reserved.sessionId === sessionId || !whyFrontStays(request, reserved))) {
     const obstacle = whyReservationStays(request, reserved);
     return obstacle ? block(request, agent, ...obstacle) : record("granted", "floor_free", 2, reserved);
   }
@@ -101,10 +109,9 @@ function block(
 /** Rules 5 to 8, for a challenger that the floor is reserved for, or that outranks the session it is reserved for. */
 function whyReservationStays(request: Request, reserved: Contender): Obstacle | undefined {
   const { challenger, rules, beneath } = request;
-  const obstacle = findObstacle(challenger, beneath.silenced, rules.policy);
-  // The reserved session itself is woken soon in any case, and a critical one is never blocked.
-  const isBounded = reserved.sessionId !== challenger.sessionId && !challenger.critical;
-  return obstacle ?? (isBounded ? whyStackIsFull(request) : undefined);
+  // The reserved session itself is woken soon in any case.
+  if (reserved.sessionId === challenger.sessionId) return findObstacle(challenger, beneath.silenced, rules.policy);
+  return challenger.critical ? undefined : whyOthersStay(request, reserved);
 }
 
 /** Rules 5 and 6, for the front. They do not apply to a front that the challenger replaces (rule 11). */
@@ -118,8 +125,9 @@ function whyOthersStay(request: Request, front: Contender): Obstacle | undefined
   const { floor, challenger, rules, stays, beneath } = request;
   const { kept, silenced } = beneath;
   const heard = audible(floor);
-  // A reserved session that was paused may return beneath the challenger.
-  const returns = floor.paused.includes(front) && returnBeneath(challenger, kept, front);
+  // A reserved session that is silent may return beneath the challenger.
+  const mayReturn = floor.paused.includes(front) || startsBeneath(front, rules);
+  const returns = mayReturn && returnBeneath(challenger, kept, front);
   const isLeftSilent = !heard.includes(front) && stays(front) && !returns;
   const obstacle = findObstacle(challenger, isLeftSilent ? [front, ...silenced] : silenced, rules.policy);
   if (obstacle) return obstacle;
@@ -159,14 +167,6 @@ function givesWay(contender: Contender, { agentId, priority }: Numbers): boolean
 export function yieldsTo(contender: Contender, challenger: Numbers): boolean {
   if (contender.interruptible || challenger.critical || givesWay(contender, challenger)) return true;
   return contender.preemptionThreshold !== undefined && challenger.priority >= contender.preemptionThreshold;
-}
-
-/** Rule 2: a session that is about to resume is not paused again, so only the priority counts. */
-function outranks(challenger: Numbers, reserved: Contender, policy: Policy): boolean {
-  if (challenger.priority > reserved.priority) return true;
-  return (
-    challenger.priority === reserved.priority && !isTied(challenger, reserved, policy) && yieldsTo(reserved, challenger)
-  );
 }
 
 /** With `others: finish`, a session that is audible goes on, and may come to the front. */

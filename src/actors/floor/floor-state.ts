@@ -80,13 +80,17 @@ export function reservedContender({ reserved, ducked, paused, queued }: Floor): 
   return reserved && [...ducked, ...paused, ...queued].find((contender) => contender.sessionId === reserved.sessionId);
 }
 
-/** Whether a session with these numbers ends the other one when it gets a place that excludes it (rule R). */
+/**
+ * Whether a session with these numbers ends the other one when it gets a place that excludes it (rule R). Only a
+ * critical session ends a critical one (invariant 11).
+ */
 export function replaces(
-  { agentId, priority }: Numbers,
+  { agentId, priority, critical }: Numbers,
   other: Contender,
   { agents }: Pick<FloorRules, "agents">,
 ): boolean {
-  return other.priority <= priority && agents.get(agentId)?.replaces.includes(other.agentId) === true;
+  if (other.priority > priority || (other.critical && !critical)) return false;
+  return agents.get(agentId)?.replaces.includes(other.agentId) === true;
 }
 
 /** The restriction that keeps a session from coming up; none for critical sessions. */
@@ -107,3 +111,9 @@ export function comesBack(contender: Contender, rules: FloorRules): boolean {
   const isWanted = contender.critical || contender.wants || rules.agents.get(contender.agentId)?.resume !== "manual";
   return isWanted && isEligible(contender, rules);
 }
+
+/** Whether a session that has not been heard may start beneath another. */
+export const startsBeneath = (
+  { agentId, critical }: Pick<Contender, "agentId" | "critical">,
+  { agents }: Pick<FloorRules, "agents">,
+): boolean => critical === true || agents.get(agentId)?.whenBlocked.includes("duck") === true;

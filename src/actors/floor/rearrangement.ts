@@ -13,6 +13,7 @@ import {
   replaces,
   reservedContender,
   restrictionOn,
+  startsBeneath,
   without,
 } from "./floor-state.ts";
 import { type Successor, successor, wakeEnds } from "./successor.ts";
@@ -165,9 +166,7 @@ function rankOthers(floor: Floor, rules: FloorRules): Floor {
 
 /** Return the best silent session that may be audible beneath the holder, if there is one. */
 function returnBest(floor: Floor, holder: Contender, rules: FloorRules): Floor | undefined {
-  const mayStart = (contender: Contender) =>
-    contender.critical || rules.agents.get(contender.agentId)?.whenBlocked.includes("duck") === true;
-  const waiting = floor.queued.filter((contender) => mayStart(contender) && isEligible(contender, rules));
+  const waiting = floor.queued.filter((contender) => startsBeneath(contender, rules) && isEligible(contender, rules));
   for (const contender of byPriority([...floor.paused.filter((each) => comesBack(each, rules)), ...waiting])) {
     const joined = returnBeneath(holder, floor.ducked, plainContender(contender));
     if (!joined) continue;

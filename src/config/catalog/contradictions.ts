@@ -26,7 +26,7 @@ export function findContradictions({ agents = [], ...rest }: LenientCatalog): Va
   const external = namesOf(agents.filter(({ adapter }) => adapter?.kind === "external"));
   const critical = namesOf(agents.filter((agent) => agent.critical));
   return [
-    ...agents.flatMap((agent, index) => findInAgent(agent, index, external)),
+    ...agents.flatMap((agent, index) => findInAgent(agent, index, external, critical)),
     ...findPriorityChanges(rest, critical),
   ];
 }
@@ -35,8 +35,16 @@ function namesOf(agents: readonly LenientAgent[]): ReadonlySet<string> {
   return new Set(agents.flatMap(({ name }) => name ?? []));
 }
 
-/** @param external the names of the external agents */
-function findInAgent(agent: LenientAgent, index: number, external: ReadonlySet<string>): ValueFault[] {
+/**
+ * @param external the names of the external agents
+ * @param critical the names of the critical agents
+ */
+function findInAgent(
+  agent: LenientAgent,
+  index: number,
+  external: ReadonlySet<string>,
+  critical: ReadonlySet<string>,
+): ValueFault[] {
   const found: ValueFault[] = [];
   const blame = (message: string, ...path: (string | number)[]) =>
     found.push({ path: ["agents", index, ...path], message });
@@ -49,10 +57,13 @@ function findInAgent(agent: LenientAgent, index: number, external: ReadonlySet<s
       blame(`has no meaning with adapter external: ${EXTERNAL_MEANS[key] ?? "the agent takes no turns"}`, key);
     }
   }
-  for (const [at, name] of agent.sub_agents.entries()) {
-    if (name === undefined || !external.has(name)) continue;
-    blame(`must not name ${name}: an external agent takes no turns`, "sub_agents", at);
-  }
+  const blameNames = (key: "sub_agents" | "replaces", among: ReadonlySet<string>, why: string) => {
+    for (const [at, name] of agent[key].entries()) {
+      if (name !== undefined && among.has(name)) blame(`must not name ${name}: ${why}`, key, at);
+    }
+  };
+  blameNames("sub_agents", external, "an external agent takes no turns");
+  if (!agent.critical) blameNames("replaces", critical, "only a critical session ends a critical one");
   for (const [key, message] of agent.critical ? findInCritical(agent) : []) blame(message, key);
   return found;
 }

@@ -205,6 +205,7 @@ export class FloorLogCheck {
     );
     must(from !== "archived" || to === "deleted", () => `5: archived ${id} became ${to}`);
     this.#isDue(id, transition);
+    if (to === "archived" && reason === "replaced") this.#endIsLawful(id, transition);
     if (event === "preempt") this.#preemptionIsLawful(id, transition);
     if (to === "deleted") return this.forget(id);
     // Room was made for a session that leaves before the floor is its own.
@@ -237,6 +238,12 @@ export class FloorLogCheck {
     const next = this.#due.shift();
     const isSo = next?.sessionId === id && to.startsWith(next.becomes) && next.level === level;
     must(isSo, () => `${id} became ${to} at ${level} by a decision that says ${JSON.stringify(next)}`);
+  }
+
+  /** 11: only a critical session ends a critical one. */
+  #endIsLawful(id: SessionId, { by }: Transition): void {
+    const isCritical = by !== undefined && this.#agents.get(by.sessionId as SessionId)?.critical === true;
+    must(isCritical || !this.#agents.get(id)?.critical, () => `11: ${id} is critical, and ${by?.sessionId} ends it`);
   }
 
   /** Whether a session's agent has left: it keeps the keys that it had. */

@@ -1,6 +1,7 @@
 /** Every reachable state of small floors, explored by `interlock prove`. */
 
 import { afterEach, describe, expect, test, vi } from "vitest";
+import type { Contender } from "../../../src/actors/floor/contender.ts";
 import { explore, variationsOf } from "../../../src/policy/exploration.ts";
 import { CAR, RESTRICTIONS } from "../../support/catalogs/car-catalog.ts";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
@@ -108,6 +109,7 @@ test.each(FLOORS)("every step from every reachable state keeps the invariants: %
   expect(isComplete).toBe(true);
 });
 
+const plain = <C extends Contender>({ critical: _, ...contender }: C) => contender as unknown as C;
 const noReplacing = (rules: Parameters<typeof withAgents>[0]) => withAgents(rules, () => ({ replaces: [] }));
 
 describe("the exploration finds", () => {
@@ -135,6 +137,36 @@ describe("the exploration finds", () => {
             const decision = decide(...given);
             const isPassed = decision.outcome === "rejected" && decision.rule === 8;
             return isPassed ? { ...decision, outcome: "granted", reason: "preempted" } : decision;
+          },
+        }),
+      },
+    ],
+    [
+      "a turn that a reserved floor does not keep",
+      "invariant 2:",
+      {
+        arbitration: ({ decide }) => ({
+          decide: (floor, ...given) => {
+            const decision = decide(floor, ...given);
+            const isPassed = floor.reserved !== undefined && decision.rule === 8;
+            return isPassed ? { ...decision, outcome: "granted", reason: "floor_free" } : decision;
+          },
+        }),
+      },
+    ],
+    [
+      "a session that is not critical and replaces a critical one",
+      "invariant 11:",
+      {
+        arbitration: ({ decide }) => ({ decide: (floor, ...given) => decide(withContenders(floor, plain), ...given) }),
+        rearrangement: ({ giveFront }) => ({
+          giveFront: (floor, contender, rules) => {
+            const { floor: next, moves } = giveFront(withContenders(floor, plain), contender, rules);
+            const isCritical = (agentId: string) => rules.agents.get(agentId)!.critical;
+            const asBefore = withContenders(next, (each) =>
+              isCritical(each.agentId) ? { ...each, critical: true } : each,
+            );
+            return { floor: asBefore, moves };
           },
         }),
       },

@@ -95,6 +95,20 @@ test.each<[what: string, invariant: string, told: Told[], agents?: object[]]>([
     ],
   ],
   [
+    "a session that is not critical and ends a critical one",
+    "11:",
+    [
+      created("ecall"),
+      decided("granted", "floor_free", "ecall", 100),
+      starts("ecall"),
+      created("podcast"),
+      decided("granted", "replaced", "podcast", 100, {
+        effects: [{ sessionId: "ecall", agentId: "ecall", becomes: "archived" }],
+      } as never),
+      goes("ecall", "archive", "active.idle", "archived", { reason: "replaced", ...by("podcast") }),
+    ],
+  ],
+  [
     "a rejection in the holder's log",
     "6:",
     [

@@ -50,7 +50,22 @@ const CATALOGS: Readonly<Record<string, Catalog>> = {
   finishing: catalogOf([A("call", 90), A("caller", 50, QUEUE)], FLAGGED("finish")),
   heldBeneath: catalogOf([A("call", 90, { beneath: { prompt: 0 } }), A("prompt", 80, AT_MOST), A("music", 20)]),
   held: catalogOf([A("prompt", 80, { max_hold: "2s" })]),
+  reserved: catalogOf(
+    [
+      A("fire", 100, { critical: true }),
+      A("chime", 10, { critical: true }),
+      A("call", 90, { ...QUEUE, beneath: { lane: -9 } }),
+      A("nav", 80, { ...QUEUE, interruptible: false }),
+      A("lane", 80, { ...BENEATH, interruptible: false }),
+    ],
+    DELAYED,
+  ),
   due: catalogOf([A("music", 20), A("talk", 50, { max_hold: "1s" }), A("note", 30)]),
+  emergencyCall: catalogOf([
+    A("ecall", 50, { critical: true }),
+    A("radio", 80, { ...QUEUE, replaces: ["ecall"] }),
+    A("alarm", 60, { critical: true, replaces: ["ecall"] }),
+  ]),
   lengths: catalogOf([A("short", 20, { max_hold: "1s" }), A("long", 20)]),
 };
 
@@ -64,6 +79,9 @@ const ROWS: Readonly<Record<string, string>> = {
     "players | start m:music; start c:call; start p:podcast; end c | A=p P=m",
   "R: a session that starts beneath ends the ducked one that it replaces":
     "car | start c:phone_agent; start one:prompt_agent; start two:prompt_agent | A=c D=two@0",
+  "R: a session that is not critical ends no critical one":
+    "emergencyCall | start e:ecall; start r:radio | A=e Q=r | queued lower_priority",
+  "R: a critical session may end a critical one": "emergencyCall | start e:ecall; start a:alarm | A=a",
   "R: a player chosen during a prompt replaces the ducked one when the prompt ends":
     "car | start m:music_agent; start v:prompt_agent; start p:podcast_agent; end v | A=p",
   "W: a session waits under a restriction until the flag is off":
@@ -100,6 +118,14 @@ const ROWS: Readonly<Record<string, string>> = {
     "archiving | start m:music; start t:talk; say t; claim t; finish t; resume t | A=m",
   "A: a turn that fails while its session is paused keeps it from coming back":
     "yielding | start m:music; start t:talk; say t; claim t; start c:call; fail t; end c | A=m",
+  "S: a reserved session that is not interruptible keeps its turn":
+    "reserved | start n:nav; start f:fire; end f; start c:call | P=n Q=c R=n | queued not_interruptible",
+  "S: a reserved session that waits for its first turn keeps it too":
+    "reserved | start f:fire; start n:nav; end f; start c:call | Q=n,c R=n | queued not_interruptible",
+  "S: a reserved session that is not interruptible may return beneath the challenger":
+    "reserved | start n:lane; start f:fire; end f; start c:call | A=c D=n@-9 | granted floor_free",
+  "S: only a critical session takes the turn of a critical one":
+    "reserved | start f:fire; start h:chime; end f; start c:call | D=h@0 Q=c R=h | queued lower_priority",
   "P: stop archives the session for which the floor is reserved":
     "delayed | start m:music; start c:call; end c; stop; pass 2000 | ",
   "H: with others: finish the holder goes on, and no other session comes up":
@@ -143,6 +169,11 @@ const RELOADS: Readonly<Record<string, readonly [before: Catalog, after: Catalog
     catalogOf([MUSIC, APP, CALL], DELAYED),
     catalogOf([MUSIC, CALL], DELAYED),
     "start m:music; start x:app; start c:call; end c | pass 1000; pass 1000 | A=m P=x",
+  ],
+  "R: an agent that replaces another ends no session that is critical by its numbers": [
+    catalogOf([A("ecall", 50, { critical: true }), A("radio", 80)]),
+    catalogOf([A("ecall", 50, { enabled: false }), A("radio", 80, { replaces: ["ecall"] })]),
+    "start e:ecall | start r:radio | A=e",
   ],
   "N: a restriction that appears applies while its flag is on": [
     catalogOf([MUSIC]),

@@ -139,6 +139,10 @@ it.each([
     "[{ name: b }, { name: a, critical: true, enabled: false }]",
     "1:59 agents[1].enabled: must not be false: a critical agent is never refused",
   ],
+  [
+    "[{ name: b, replaces: [a] }, { name: a, critical: true }]",
+    "1:32 agents[0].replaces[0]: must not name a: only a critical session ends a critical one",
+  ],
   ["[{ name: a, critical: true, when_blocked: queue }]", "1:51 agents[0].when_blocked: has no meaning with critical"],
   [
     "[{ name: a, adapter: { kind: external } }, { name: b, sub_agents: [a] }]",
