@@ -1,9 +1,9 @@
 import { audible } from "../actors/floor/floor-state.ts";
 import type { Catalog } from "../config/catalog/catalog.ts";
 import type { PolicyAssertion } from "../config/catalog/policy-assertions.ts";
-import { isAudibleState } from "../protocol/written-state.ts";
-import type { SeenStep } from "./invariants.ts";
+import type { AgentId } from "../protocol/ids.ts";
 import { type ExploredMove, makeMove } from "./moves.ts";
+import { agentIdOf, heardEvents, type SeenStep, silencingsIn } from "./seen-step.ts";
 import type { SteppedFloor } from "./stepped-floor.ts";
 
 /** Per assertion, by its index in the catalogue: the silenced sessions that should be audible again. */
@@ -62,22 +62,27 @@ function breaksNever(never: Never, step: SeenStep): Breach | undefined {
 }
 
 function describeRejection({ rejected, while_heard: whileHeard }: Never, step: SeenStep): string | undefined {
-  const present = audible(step.before.context.floor).find(({ agentId }) => !whileHeard || whileHeard.includes(agentId));
-  // Rule 1 refuses disabled agents. Assertions do not cover these refusals.
-  const refusal = step.decisions.find(
-    ({ outcome, challenger, rule }) => outcome === "rejected" && rule !== 1 && rejected!.includes(challenger.agentId),
-  );
-  if (!refusal || (whileHeard && !present)) return undefined;
-  const beside = present ? ` while ${present.agentId} is heard` : "";
-  return `${refusal.challenger.agentId} is rejected${beside} (${refusal.reason})`;
+  for (const event of heardEvents(step)) {
+    if (event.type !== "decision") continue;
+    const { outcome, challenger, rule, reason } = event.decision;
+    // Rule 1 refuses disabled agents. Assertions do not cover these refusals.
+    if (outcome !== "rejected" || rule === 1 || !rejected!.includes(challenger.agentId)) continue;
+    const heard = event.heard.map((id) => agentIdOf(step, id)!);
+    const present = heard.find((agentId) => !whileHeard || whileHeard.includes(agentId as AgentId));
+    if (whileHeard && present === undefined) continue;
+    const beside = present === undefined ? "" : ` while ${present} is heard`;
+    return `${challenger.agentId} is rejected${beside} (${reason})`;
+  }
+  return undefined;
 }
 
-function describeSilence({ silenced, by }: Never, step: SeenStep): string | undefined {
-  for (const contender of audible(step.before.context.floor)) {
-    if (!silenced!.includes(contender.agentId)) continue;
-    const change = step.transitions.findLast(({ sessionId }) => sessionId === contender.sessionId);
-    if (!change?.by || isAudibleState(change.to)) continue;
-    if (!by || by.includes(change.by.agentId)) return `${contender.agentId} is silenced by ${change.by.agentId}`;
+/** Every session that falls silent counts, also if it ends or comes back in the same step. */
+function describeSilence({ silenced, by: causes }: Never, step: SeenStep): string | undefined {
+  for (const { transition } of silencingsIn(step)) {
+    const { sessionId, by } = transition;
+    const agentId = agentIdOf(step, sessionId)!;
+    if (!by || !silenced!.includes(agentId as AgentId)) continue;
+    if (!causes || causes.includes(by.agentId)) return `${agentId} is silenced by ${by.agentId}`;
   }
   return undefined;
 }
@@ -90,20 +95,14 @@ function owedAfter(
   step: SeenStep,
   was: ReadonlySet<string>,
 ): ReadonlySet<string> {
-  const audibleAfter = audible(step.after.context.floor);
-  const hasCause = audibleAfter.some(({ agentId }) => agentId === after);
-  const left = [...was].filter(
-    (id) => id !== step.subject && !audibleAfter.some(({ sessionId }) => sessionId === id) && !isReplaced(id, step),
-  );
-  const silenced = audible(step.before.context.floor).filter(
-    ({ agentId, sessionId }) =>
-      hasCause &&
-      agentId === eventually &&
-      sessionId !== step.subject &&
-      !isReplaced(sessionId, step) &&
-      !audibleAfter.some((contender) => contender.sessionId === sessionId),
-  );
-  const now = new Set([...left, ...silenced.map(({ sessionId }) => sessionId as string)]);
+  const audibleAfter = new Set<string>(audible(step.after.context.floor).map(({ sessionId }) => sessionId));
+  const isMissed = (id: string) => id !== step.subject && !audibleAfter.has(id) && !isReplaced(id, step);
+  const left = [...was].filter(isMissed);
+  const silenced = silencingsIn(step)
+    .filter(({ others }) => others.some((id) => agentIdOf(step, id) === after))
+    .map(({ transition }) => transition.sessionId)
+    .filter((id) => agentIdOf(step, id) === eventually && isMissed(id));
+  const now = new Set([...left, ...silenced]);
   return now.size === was.size && left.length === was.size ? was : now;
 }
 
@@ -111,10 +110,8 @@ function owedAfter(
 const isReplaced = (id: string, { transitions }: SeenStep): boolean =>
   transitions.some(({ sessionId, reason, to }) => sessionId === id && to === "archived" && reason === "replaced");
 
-const hasEnded = (agentId: string, { before, transitions }: SeenStep): boolean =>
-  transitions.some(
-    ({ sessionId, to }) => to === "archived" && before.session(sessionId)?.context.claim.agentId === agentId,
-  );
+const hasEnded = (agentId: string, step: SeenStep): boolean =>
+  step.transitions.some(({ sessionId, to }) => to === "archived" && agentIdOf(step, sessionId) === agentId);
 
 /**
  * Let what is in the way end, one after the other: the holder, a reservation, restrictions.

@@ -5,8 +5,9 @@ import type { AgentEntry, Catalog } from "../config/catalog/catalog.ts";
 import type { PolicyAssertion } from "../config/catalog/policy-assertions.ts";
 import { Broken } from "./arrangement-check.ts";
 import { checkAssertions, NOTHING_OWED, type Owed } from "./assertions.ts";
-import { checkInvariants, type SeenStep } from "./invariants.ts";
+import { checkInvariants } from "./invariants.ts";
 import { type ExploredMove, makeMove, movesFrom, type Variations } from "./moves.ts";
+import type { SeenStep } from "./seen-step.ts";
 import { SteppedFloor } from "./stepped-floor.ts";
 import { WallClock } from "./wall-clock.ts";
 

@@ -10,26 +10,10 @@ import {
   restrictionOn,
   rulesOf,
 } from "../actors/floor/floor-state.ts";
-import type { Decision } from "../protocol/decision.ts";
-import type { Transition } from "../protocol/event.ts";
 import { isAudibleState } from "../protocol/written-state.ts";
 import { checkArrangement, must, silencing } from "./arrangement-check.ts";
+import { contenderOf, type SeenStep, type SeenTransition, silencingsIn } from "./seen-step.ts";
 import type { SteppedFloor } from "./stepped-floor.ts";
-
-/** One step of a floor, and what a reader of its log sees of it. */
-export interface SeenStep {
-  readonly before: SteppedFloor;
-  readonly after: SteppedFloor;
-  /** In the order in which they happened. */
-  readonly transitions: readonly (Transition & { sessionId: string })[];
-  readonly decisions: readonly Decision[];
-  /** The session that asks for the floor, or that its user or its program acts on. */
-  readonly subject: string | undefined;
-  /** The subject asks for the floor. */
-  readonly isRequest: boolean;
-  /** The catalogue is replaced, which may silence sessions. */
-  readonly isRenumbered: boolean;
-}
 
 /**
  * Check a step against the invariants of docs/use/arbitration.md that a step can show: 1 to 6, 9 to 11 and 13 to 19.
@@ -87,7 +71,7 @@ function checkTransitions(step: SeenStep): void {
   }
 }
 
-function checkOrder({ sessionId, from, to, activity, event }: SeenStep["transitions"][number]): void {
+function checkOrder({ sessionId, from, to, activity, event }: SeenTransition): void {
   must(from !== "archived" || to === "deleted", () => `5: ${sessionId} has ended and becomes ${to}`);
   const staysPaused = to === "paused" && (activity !== undefined || event === "yield");
   const isLawful = from !== "paused" || /^(active|ducked|archived|deleted)/.test(to) || staysPaused;
@@ -151,15 +135,15 @@ function checkFront(step: SeenStep, rules: FloorRules): void {
 
 /** 2 and 11: an audible session that is not interruptible is silenced only by a session that may do so. */
 function checkSilenced(step: SeenStep, rules: FloorRules): void {
-  const audibleAfter = audible(step.after.context.floor);
-  for (const contender of audible(step.before.context.floor)) {
-    const own = step.transitions.filter(({ sessionId }) => sessionId === contender.sessionId);
-    const last = own.at(-1);
-    if (audibleAfter.some(({ sessionId }) => sessionId === contender.sessionId) || last?.event !== "preempt") continue;
-    must(!contender.critical || step.isRenumbered, () => `11: ${contender.sessionId} is critical and is paused`);
-    if (contender.interruptible || step.isRenumbered || restrictionOn(contender, rules)) continue;
-    const by = audibleAfter.find((each) => mayCutOff(each, contender) && depth(each, contender) === undefined);
-    must(by !== undefined, () => `2: ${contender.sessionId} is not interruptible and is silenced`);
+  for (const { transition, others } of silencingsIn(step)) {
+    const contender = transition.event === "preempt" ? contenderOf(step, transition.sessionId) : undefined;
+    if (!contender || step.isRenumbered) continue;
+    must(!contender.critical, () => `11: ${contender.sessionId} is critical and is paused`);
+    if (contender.interruptible || restrictionOn(contender, rules)) continue;
+    const isCutOff = others
+      .flatMap((id) => contenderOf(step, id) ?? [])
+      .some((each) => mayCutOff(each, contender) && depth(each, contender) === undefined);
+    must(isCutOff, () => `2: ${contender.sessionId} is not interruptible and is silenced`);
   }
 }
 
@@ -228,10 +212,4 @@ function rankOf(floor: Floor, id: string): string {
   if (floor.holder?.sessionId === id) return "holder";
   if (floor.ducked.some(({ sessionId }) => sessionId === id)) return "ducked";
   return floor.paused.some(({ sessionId }) => sessionId === id) ? "paused" : "none";
-}
-
-/** A session as it competes after the step, or as it was before. */
-function contenderOf({ before, after }: SeenStep, id: string | undefined): Contender | undefined {
-  const isIt = (contender: Contender) => contender.sessionId === id;
-  return everyone(after.context.floor).find(isIt) ?? everyone(before.context.floor).find(isIt);
 }

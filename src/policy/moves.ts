@@ -1,8 +1,7 @@
 import { isAudible } from "../actors/session/session-context.ts";
-import type { Decision } from "../protocol/decision.ts";
 import type { LoggedData, Transition } from "../protocol/event.ts";
 import type { SessionId } from "../protocol/ids.ts";
-import type { SeenStep } from "./invariants.ts";
+import type { SeenEvent, SeenStep } from "./seen-step.ts";
 import { withEnabled } from "./simulation.ts";
 import type { SteppedFloor, TimedFact } from "./stepped-floor.ts";
 
@@ -65,19 +64,19 @@ function newIdOf(floor: SteppedFloor, agentId: string): string {
 export function makeMove(before: SteppedFloor, move: ExploredMove): SeenStep {
   const after = before.copy();
   const facts = carryOut(after, move);
-  const transitions: SeenStep["transitions"][number][] = [];
-  const decisions: Decision[] = [];
-  for (const { fact } of facts) {
-    if (fact.type !== "event") continue;
+  const events = facts.flatMap(({ fact }): SeenEvent[] => {
+    if (fact.type !== "event") return [];
     const { type, data, sessionId } = fact.event;
-    if (type === "arbitration") decisions.push(data as LoggedData<"arbitration">);
-    if (type === "session_transition") transitions.push({ ...(data as Transition), sessionId: sessionId! });
-  }
+    if (type === "arbitration") return [{ type: "decision", decision: data as LoggedData<"arbitration"> }];
+    if (type !== "session_transition") return [];
+    return [{ type: "transition", transition: { ...(data as Transition), sessionId: sessionId! } }];
+  });
   return {
     before,
     after,
-    transitions,
-    decisions,
+    events,
+    transitions: events.flatMap((event) => (event.type === "transition" ? event.transition : [])),
+    decisions: events.flatMap((event) => (event.type === "decision" ? event.decision : [])),
     subject: "sessionId" in move ? move.sessionId : undefined,
     isRequest: move.does === "asks" || move.does === "resumes",
     isRenumbered: move.does === "disable" || move.does === "enable",

@@ -78,6 +78,22 @@ const letsEqualsThrough = {
   },
 };
 
+const ignoresFirmness = {
+  decide: (decide: Decide, ...given: Parameters<Decide>) => {
+    const decision = decide(...given);
+    return decision.rule === 8 ? { ...decision, outcome: "granted", reason: "preempted" } : decision;
+  },
+};
+
+/** The front is given as if no session were critical, so that the holder is paused and not ducked at 0. */
+const silencesCritical = {
+  giveFront: (giveFront: GiveFront, floor: Parameters<GiveFront>[0], ...given: unknown[]) => {
+    const { critical: _, ...holder } = floor.holder ?? {};
+    const plain = floor.holder ? { ...floor, holder } : floor;
+    return (giveFront as (...all: unknown[]) => unknown)(plain, ...given);
+  },
+};
+
 const ducksCritical = {
   settle: (settle: Settle, ...given: Parameters<Settle>) => {
     const { floor, ...settled } = settle(...given);
@@ -142,6 +158,24 @@ describe("prove", () => {
     expect(states).toBeGreaterThan(300);
   });
 
+  test.each([{ max_pause: "0ms" }, { resume_within: "0ms" }, { max_pause: "0ms", resume_within: "0ms" }])(
+    "finds a silence that a deadline of 0 ms hides: %j",
+    (keys) => {
+      planted.rules = ignoresFirmness;
+      const firm = { name: "prompt", priority: 80, interruptible: false, ...keys };
+      const [violation] = proveAll(makeCatalog([firm, { name: "call", priority: 90 }])).violations;
+      expect(violation?.what).toBe("invariant 2: prompt is not interruptible and is silenced");
+      expect(violation?.moves).toHaveLength(2);
+    },
+  );
+
+  test("finds a critical session that is paused and ends in the same step", () => {
+    planted.rules = silencesCritical;
+    const alarm = { name: "alarm", priority: 50, critical: true, max_pause: "0ms" };
+    const [violation] = proveAll(makeCatalog([alarm, { name: "chime", priority: 90, critical: true }])).violations;
+    expect(violation?.what).toBe("invariant 11: alarm is critical and is paused");
+  });
+
   test("agents that nothing tells apart are explored once", () => {
     const twins = ["one", "two", "three"].map((name) => ({ name, priority: 20 }));
     const alone = [{ name: "one", priority: 20 }];
@@ -159,6 +193,8 @@ describe("the claims of a catalogue", () => {
     { name: "music", priority: 20, max_pause: "5m" },
     { name: "chat", priority: 10 },
     { name: "prompt", priority: 80 },
+    { name: "stale", priority: 30, max_pause: "0ms" },
+    { name: "quiz", priority: 31, resume_within: "0ms" },
   ];
   const broken = (claim: object, catalog = makeCatalog(agents, { claims: [{ name: "it", ...claim }] })) => {
     const [violation] = proveAll(catalog).violations;
@@ -174,6 +210,10 @@ describe("the claims of a catalogue", () => {
   test.each([
     [{ never: { rejected: "call" } }, "call is rejected while call is heard (equal_priority)", 2],
     [{ never: { silenced: "prompt", by: ["chat", "call"] } }, "prompt is silenced by call", 2],
+    // Each ends or gives up in the step that silences it.
+    [{ never: { silenced: "stale", by: ["call"] } }, "stale is silenced by call", 2],
+    [{ never: { silenced: "quiz", by: ["call"] } }, "quiz is silenced by call", 2],
+    [{ always: { after: "call ends", eventually: "stale is heard" } }, "stale is not heard again after call ends", 3],
     // The music is archived after five minutes of a call.
     [{ always: { after: "call ends", eventually: "music is heard" } }, "music is not heard again after call ends", 4],
   ])("%j does not hold: %s", (claim, what, steps) => {
