@@ -1,6 +1,5 @@
 import type { OutgoingMessage } from "../client/client.ts";
 import type { PendingInteraction } from "../client/live/live-session.ts";
-import { plainLine } from "./text-width.ts";
 
 type Response = Extract<OutgoingMessage, { requestId: string }>["response"];
 
@@ -18,14 +17,14 @@ export function questionLines(interaction: PendingInteraction): string[] {
   if (interaction.type === "tool_confirmation_request") {
     const { name, arguments: argumentText } = interaction.data.toolCall.function;
     return [
-      `? may it call ${plainLine(name)} ${plainLine(argumentText)}${interaction.data.isSensitive ? " (sensitive)" : ""}`,
+      `? may it call ${name} ${argumentText}${interaction.data.isSensitive ? " (sensitive)" : ""}`,
       "  y: yes · a: always in this session · n: no · or say why not",
     ];
   }
   const { question, options, multiSelect } = interaction.data;
-  const numbered = options.map((option, index) => `  ${index + 1}: ${plainLine(option)}`);
+  const numbered = options.map((option, index) => `  ${index + 1}: ${option}`);
   const how = options.length === 0 ? [] : [multiSelect ? "  numbers, or other words" : "  a number, or other words"];
-  return [`? ${plainLine(question)}`, ...numbered, ...how];
+  return [`? ${question}`, ...numbered, ...how];
 }
 
 /** The message that answers what an agent asked, by the line that was typed. */

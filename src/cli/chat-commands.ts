@@ -1,5 +1,4 @@
 import type { TerminalChat } from "./chat.ts";
-import { plainLine } from "./text-width.ts";
 import { reportWhy } from "./why.ts";
 
 /** What a command needs: `/name rest`. `needsSession`: it is about the session that messages go to. */
@@ -56,7 +55,7 @@ export async function runChatCommand(chat: TerminalChat, line: string): Promise<
   const [, name = "", rest = ""] = /^\/(\S*)\s*(.*)$/s.exec(line) ?? [];
   const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
   if (name === "quit") return false;
-  if (!command) chat.say(`there is no /${plainLine(name)}: /help lists the commands`);
+  if (!command) chat.say(`there is no /${name}: /help lists the commands`);
   else if (command.needsSession && chat.current === undefined)
     chat.say("there is no session yet: send a message, or /new");
   else await command.run(chat, rest.trim(), chat.current ?? "");
@@ -68,7 +67,7 @@ async function showHelp(chat: TerminalChat): Promise<void> {
 }
 
 async function listAgents(chat: TerminalChat): Promise<void> {
-  for (const { id, description } of chat.agents) chat.say(`  ${id}  ${plainLine(description)}`);
+  for (const { id, description } of chat.agents) chat.say(`  ${id}  ${description}`);
 }
 
 /** In the order in which they began, so that numbers stay. */
@@ -80,7 +79,7 @@ async function listSessions(chat: TerminalChat): Promise<void> {
   for (const [index, { id, agentId, state, activity, title }] of numbered(chat).entries()) {
     const mark = id === chat.current ? "*" : " ";
     const does = activity === "idle" ? state : `${state}, ${activity}`;
-    chat.say(`${mark} ${index + 1}  ${chat.nameOf(agentId)}: ${does}  ${plainLine(title)}`);
+    chat.say(`${mark} ${index + 1}  ${chat.nameOf(agentId)}: ${does}  ${title}`);
   }
 }
 

@@ -1,9 +1,9 @@
 import { clearScreenDown, cursorTo, type Interface, moveCursor } from "node:readline";
-import type { Output } from "./check/check.ts";
 import type { Paint, Style } from "./paint.ts";
-import { plainText, wrapToWidth } from "./text-width.ts";
+import { type Output, printableLine, printableText } from "./printed-lines.ts";
+import { wrapToWidth } from "./text-width.ts";
 
-/** Where a chat is shown: whole lines, and texts that arrive in pieces. */
+/** Where a chat is shown: whole lines, and texts that arrive in pieces. Both may come from anywhere. */
 export interface ChatScreen {
   /** Show a line. */
   line(text: string, style?: Style): void;
@@ -32,16 +32,17 @@ export class PlainScreen implements ChatScreen {
 
   line(text: string, style?: Style): void {
     this.endText();
-    this.#out.write(`${style ? this.#paint(style, text) : text}\n`);
+    const line = printableLine(text);
+    this.#out.write(`${style ? this.#paint(style, line) : line}\n`);
   }
 
   stream(label: string, piece: string): void {
     if (this.#label !== label) {
       this.endText();
       this.#label = label;
-      this.#out.write(label);
+      this.#out.write(printableLine(label));
     }
-    const text = plainText(piece);
+    const text = printableText(piece);
     if (text === "") return;
     this.#out.write(text);
     this.#endsLine = text.endsWith("\n");
@@ -82,15 +83,15 @@ export class TerminalScreen implements ChatScreen {
 
   line(text: string, style?: Style): void {
     const unfinished = this.#removePartial();
-    const wrapped = wrapToWidth(text, this.#width);
+    const wrapped = wrapToWidth(printableLine(text), this.#width);
     this.#draw([...unfinished, ...(style ? wrapped.map((line) => this.#paint(style, line)) : wrapped)]);
   }
 
   stream(label: string, piece: string): void {
     const unfinished = this.#label === label ? [] : this.#removePartial();
-    if (this.#label !== label) this.#partial = label;
+    if (this.#label !== label) this.#partial = printableLine(label);
     this.#label = label;
-    const lines = `${this.#partial}${plainText(piece)}`.split("\n").flatMap((line) => {
+    const lines = `${this.#partial}${printableText(piece)}`.split("\n").flatMap((line) => {
       const wrapped = wrapToWidth(line, this.#width);
       return wrapped.length > 0 ? wrapped : [""];
     });
@@ -104,7 +105,7 @@ export class TerminalScreen implements ChatScreen {
   }
 
   prompt(prompt: string): void {
-    this.#reader.setPrompt(prompt);
+    this.#reader.setPrompt(printableLine(prompt));
     this.#draw([]);
   }
 

@@ -11,7 +11,7 @@ import { answerTo, questionLines } from "./chat-answers.ts";
 import type { ChatScreen } from "./chat-screen.ts";
 import { AGENT_MARK, type NarrationPiece, Narrator, USER_MARK } from "./narration.ts";
 import type { Style } from "./paint.ts";
-import { cutToWidth, plainLine } from "./text-width.ts";
+import { cutToWidth } from "./text-width.ts";
 
 export interface ChatSetting {
   client: Client;
@@ -174,7 +174,7 @@ export class TerminalChat {
   }
 
   nameOf(agentId: string): string {
-    return plainLine(this.agents.find(({ id }) => id === agentId)?.name ?? agentId);
+    return this.agents.find(({ id }) => id === agentId)?.name ?? agentId;
   }
 
   say(text: string, style?: Style): void {
@@ -206,7 +206,7 @@ export class TerminalChat {
   #report(error: unknown): void {
     if (!(error instanceof ClientError)) throw error;
     this.hasFailed = true;
-    if (error.code !== "rejected") this.say(`✗ ${error.code}: ${plainLine(error.message)}`, "refused");
+    if (error.code !== "rejected") this.say(`✗ ${error.code}: ${error.message}`, "refused");
   }
 
   async #follow(connection: Connection): Promise<void> {
@@ -298,9 +298,7 @@ export class TerminalChat {
       case "session_created":
         return this.#keep(event.data);
       case "agent_switched":
-        return this.say(
-          `↺ ${this.nameOf(event.data.previousAgentId)} hands over to ${plainLine(event.data.agentName)}`,
-        );
+        return this.say(`↺ ${this.nameOf(event.data.previousAgentId)} hands over to ${event.data.agentName}`);
       case "tool_call":
         return this.#showTool(event.data.agent, `⚙ ${event.data.function.name} ${event.data.function.arguments}`);
       case "tool_result":
@@ -337,11 +335,11 @@ export class TerminalChat {
     const speaker = [this.nameOf(agentId), ...path].join(" › ");
     if (mark === AGENT_MARK)
       return this.setting.screen.stream(`${"  ".repeat(path.length)}${speaker} ${AGENT_MARK} `, text);
-    this.say(`${mark} ${mark === USER_MARK ? `${speaker} ${USER_MARK}` : speaker} ${plainLine(text)}`, style);
+    this.say(`${mark} ${mark === USER_MARK ? `${speaker} ${USER_MARK}` : speaker} ${text.trim()}`, style);
   }
 
   #showTool({ depth }: { depth: number }, text: string): void {
-    this.say(`${"  ".repeat(depth + 1)}${cutToWidth(plainLine(text), TOOL_COLUMNS)}`, "quiet");
+    this.say(`${"  ".repeat(depth + 1)}${cutToWidth(text, TOOL_COLUMNS)}`, "quiet");
   }
 
   #showMessage({ id, role, content, agent, sessionId }: Message): void {

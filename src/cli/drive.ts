@@ -2,7 +2,6 @@ import { randomUUID } from "node:crypto";
 import type { AgentView } from "../client/answers.ts";
 import type { Client } from "../client/client.ts";
 import { ClientError } from "../client/client-error.ts";
-import type { Output } from "./check/check.ts";
 import { CAR_CAST, CAR_SCENES } from "./drive-car.ts";
 import { CAST, type Cast, SCENES, type Scene } from "./drive-scenes.ts";
 import { type Bilingual, type SceneCheck, SceneFault, Stage } from "./drive-stage.ts";
@@ -11,7 +10,8 @@ import { layOut } from "./line-layout.ts";
 import { narrate } from "./narration.ts";
 import { clientOf, explainFailure } from "./node-client.ts";
 import { type Paint, paintFor } from "./paint.ts";
-import { cutToWidth, plainLine, wrapToWidth } from "./text-width.ts";
+import { type Output, printLines } from "./printed-lines.ts";
+import { cutToWidth, wrapToWidth } from "./text-width.ts";
 import { drawLegend, drawTimeline, readTimeline } from "./timeline.ts";
 
 export interface DriveOptions {
@@ -66,7 +66,7 @@ export async function drive(baseUrl: string, out: Output, options: DriveOptions 
   const { env = process.env, signal } = options;
   const language = options.language ?? languageOf(env);
   const paint = paintFor(out, env);
-  const print = (line = "") => out.write(`${line}\n`);
+  const print = (line = "") => printLines(out, [line]);
   try {
     const client = clientOf(baseUrl, env);
     const { agents } = await client.listAgents({ signal });
@@ -184,7 +184,7 @@ function findMismatches(agents: readonly AgentView[], cast: Cast): string[] {
 }
 
 function namesOf(agents: readonly AgentView[]): (agentId: string) => string {
-  const names = new Map(agents.map(({ id, name }) => [id as string, plainLine(name)]));
+  const names = new Map(agents.map(({ id, name }) => [id as string, name]));
   return (agentId) => names.get(agentId) ?? agentId;
 }
 

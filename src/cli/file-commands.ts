@@ -1,6 +1,7 @@
 import { withSecretFiles } from "../config/secret-files.ts";
 import { readSettings } from "../config/settings.ts";
 import type { CommandLine } from "./command-line.ts";
+import { complain, printLines } from "./printed-lines.ts";
 
 const STORE_NOTE = "Without --store it is the store of INTERLOCK_STORE, or sqlite:data/interlock.db.";
 
@@ -31,9 +32,9 @@ export function addFileCommands({ add, end }: CommandLine): void {
       if (chosen.kind === "postgres")
         throw new Error("this is for SQLite: docs/operate/operations.md says how to copy PostgreSQL");
       if (chosen.file === ":memory:") throw new Error("a store in memory has no file");
-      process.stdout.write(`${await work(chosen.file)}\n`);
+      printLines(process.stdout, [await work(chosen.file)]);
     } catch (error) {
-      process.stderr.write(`interlock: ${(error as Error).message}\n`);
+      complain(process.stderr, (error as Error).message);
       end(1);
     }
   };

@@ -1,5 +1,6 @@
 import { flow, HOPS } from "../shared/flow.ts";
 import { STDOUT } from "../system/log.ts";
+import { printLines } from "./printed-lines.ts";
 
 const FILE_WIDTH = Math.max(...Object.values(HOPS).map((file) => file.length));
 
@@ -9,7 +10,7 @@ export function printFlow(): void {
   flow.onHop = (hop, about) => {
     const now = performance.now();
     const since = `+${(now - lastAt).toFixed(2)} ms`;
-    STDOUT.write(`${since.padStart(13)}  ${HOPS[hop].padEnd(FILE_WIDTH)}  ${about}\n`);
+    printLines(STDOUT, [`${since.padStart(13)}  ${HOPS[hop].padEnd(FILE_WIDTH)}  ${about}`]);
     lastAt = now;
   };
 }

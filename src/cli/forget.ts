@@ -1,7 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { createInterface } from "node:readline/promises";
 import { clientOf, explainFailure } from "./node-client.ts";
-import { plainLine } from "./text-width.ts";
+import { complain, printableLine, printLines } from "./printed-lines.ts";
 
 const SECRET_MODE = 0o600;
 /** The last line of a complete export. */
@@ -26,7 +26,7 @@ export async function runForget(userId: string, options: ForgetOptions, terminal
   const { stdin, stdout, stderr, env } = terminal;
   const client = clientOf(options.url, env);
   const refuse = (why: string) => {
-    stderr.write(`interlock: ${why}\n`);
+    complain(stderr, why);
     return 1;
   };
   try {
@@ -34,7 +34,7 @@ export async function runForget(userId: string, options: ForgetOptions, terminal
     if (!options.yes) {
       if (!stdin.isTTY) return refuse("nothing was deleted: confirm with --yes");
       const prompt = createInterface({ input: stdin, output: stdout });
-      const answer = await prompt.question(`Delete ${total} sessions of ${plainLine(userId)}, for ever? [y/N] `);
+      const answer = await prompt.question(printableLine(`Delete ${total} sessions of ${userId}, for ever? [y/N] `));
       prompt.close();
       if (!/^y(es)?$/i.test(answer.trim())) return refuse("nothing was deleted");
     }
@@ -45,8 +45,10 @@ export async function runForget(userId: string, options: ForgetOptions, terminal
       await writeFile(options.export, text, { flag: "wx", mode: SECRET_MODE, flush: true });
     }
     const { sessions, remains } = await client.forgetUser(userId);
-    stdout.write(`Deleted: ${sessions} sessions of ${plainLine(userId)}, with its decisions, receipts and images\n`);
-    for (const sentence of [...remains, COUNTERS, BACKUPS]) stdout.write(`  ${sentence}\n`);
+    printLines(stdout, [
+      `Deleted: ${sessions} sessions of ${userId}, with its decisions, receipts and images`,
+      ...[...remains, COUNTERS, BACKUPS].map((sentence) => `  ${sentence}`),
+    ]);
     return 0;
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;

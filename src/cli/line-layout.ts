@@ -1,6 +1,6 @@
 import type { NarratedLine } from "./narration.ts";
 import type { Paint } from "./paint.ts";
-import { cutToWidth, fitToWidth, plainLine, widthOf, wrapToWidth } from "./text-width.ts";
+import { cutToWidth, fitToWidth, widthOf, wrapToWidth } from "./text-width.ts";
 
 export interface LayoutOptions {
   /** The width of a line, in columns. */
@@ -26,7 +26,7 @@ export function layOut(
     const indent = " ".repeat(time.length + nameColumns + 4);
     const room = width - indent.length - 2;
     const head = `${paint("quiet", time)}  ${fitToWidth(nameOf(agentId), nameColumns)}  `;
-    const pieces = wrapToWidth(cutToWidth(plainLine(text), room * maxLines), room);
+    const pieces = wrapToWidth(cutToWidth(text.trim(), room * maxLines), room);
     return pieces.map((piece, index) => {
       const marked = index === 0 ? `${mark} ${piece}` : `  ${piece}`;
       return (index === 0 ? head : indent) + (style ? paint(style, marked) : marked);

@@ -6,7 +6,7 @@ import { catalogSchema } from "../config/catalog/catalog-schema.ts";
 import { readKeys } from "../config/keys-file.ts";
 import { SETTINGS, SHIPPED_CATALOG } from "../config/settings.ts";
 import { idText } from "../shared/id-text.ts";
-import type { Output } from "./check/check.ts";
+import { complain, type Output, printLines } from "./printed-lines.ts";
 import { wrapToWidth } from "./text-width.ts";
 
 const CATALOG = "config/agents_config.yaml";
@@ -23,7 +23,7 @@ const SECRET_MODE = 0o600;
 export async function init(out: Output): Promise<number> {
   const existing = [CATALOG, SCHEMA, ENV].filter((path) => existsSync(path));
   if (existing.length > 0) {
-    out.write(`Nothing was written, because this exists: ${existing.join(", ")}\n`);
+    printLines(out, [`Nothing was written, because this exists: ${existing.join(", ")}`]);
     return 1;
   }
   const shipped = await readFile(SHIPPED_CATALOG, "utf8");
@@ -34,7 +34,10 @@ export async function init(out: Output): Promise<number> {
     [ENV, envExample()],
   ] as const;
   for (const [path, text] of files) await writeFile(path, text, { flag: "wx" });
-  out.write(`Written: ${files.map(([path]) => path).join(", ")}\nNext: interlock check, then interlock serve\n`);
+  printLines(out, [
+    `Written: ${files.map(([path]) => path).join(", ")}`,
+    "Next: interlock check, then interlock serve",
+  ]);
   return 0;
 }
 
@@ -79,16 +82,17 @@ export async function newKey(
     const reading = readKeys(before + added);
     if (!reading.ok) {
       const [fault] = reading.faults;
-      notes.write(`interlock: ${file} stays as it is: with the new entry, line ${fault!.line} ${fault!.message}\n`);
+      complain(notes, `${file} stays as it is: with the new entry, line ${fault!.line} ${fault!.message}`);
       return 1;
     }
     await appendFile(file, added, { mode: SECRET_MODE });
   }
-  out.write(`${key}\n`);
-  notes.write(
+  printLines(out, [key]);
+  printLines(
+    notes,
     file === undefined
-      ? `Add this entry to the file of INTERLOCK_AUTH=keys:<file>, under keys:, and restart the nodes:\n${entry}`
-      : `Added to ${file}. Restart the nodes, which read it at the start.\n`,
+      ? ["Add this entry to the file of INTERLOCK_AUTH=keys:<file>, under keys:, and restart the nodes:", ...lines]
+      : [`Added to ${file}. Restart the nodes, which read it at the start.`],
   );
   return 0;
 }

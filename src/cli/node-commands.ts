@@ -3,6 +3,7 @@ import type { Client } from "../client/client.ts";
 import { FLOOR_FORMS, FloorId, SessionId } from "../protocol/ids.ts";
 import { type CommandLine, languageOption, numberFrom, TOKEN_NOTE, urlOption } from "./command-line.ts";
 import { type Language, languageOf } from "./language.ts";
+import { complain, printJson, printLines } from "./printed-lines.ts";
 import type { Report, SessionsQuery } from "./reports.ts";
 
 interface NodeOptions {
@@ -24,9 +25,10 @@ export function addNodeCommands({ add, end, stdout }: CommandLine): void {
     const { clientOf, explainFailure } = await import("./node-client.ts");
     try {
       const { facts, lines } = await make(clientOf(url, process.env, lang));
-      process.stdout.write(json ? `${JSON.stringify(facts, undefined, 2)}\n` : `${lines.join("\n")}\n`);
+      if (json) printJson(process.stdout, facts);
+      else printLines(process.stdout, lines);
     } catch (error) {
-      process.stderr.write(`interlock: ${explainFailure(error, url, undefined, absent)}\n`);
+      complain(process.stderr, explainFailure(error, url, undefined, absent));
       end(1);
     }
   };

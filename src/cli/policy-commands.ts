@@ -4,6 +4,7 @@ import { readSettings } from "../config/settings.ts";
 import { minuteOf } from "../policy/wall-clock.ts";
 import type { MatrixFormat } from "./check/matrix-text.ts";
 import { type CommandLine, numberFrom } from "./command-line.ts";
+import { printLines } from "./printed-lines.ts";
 import type { SimulationFormat } from "./simulate.ts";
 
 interface CheckLine {
@@ -89,9 +90,7 @@ export function addPolicyCommands({ add, end }: Pick<CommandLine, "add" | "end">
 /** The largest number of sessions, and of seconds. */
 const MAX_COUNT = 100_000;
 
-const complain = (line: string): void => {
-  process.stderr.write(`${line}\n`);
-};
+const complain = (line: string): void => printLines(process.stderr, [line]);
 
 function usualCatalogPath(): string {
   const reading = readSettings({ INTERLOCK_CONFIG: process.env["INTERLOCK_CONFIG"] });

@@ -17,6 +17,7 @@ import type { Language } from "./language.ts";
 import type { ChartFormat } from "./machines.ts";
 import { addNodeCommands } from "./node-commands.ts";
 import { addPolicyCommands } from "./policy-commands.ts";
+import { complain, printableText, printJson, printLines } from "./printed-lines.ts";
 
 const NO_READER = "the reader has left";
 
@@ -33,7 +34,7 @@ export function createProgram(stdout: Stdout): Command {
     // After a command `-v…` is an argument, and not the program's version.
     .enablePositionalOptions()
     .version(VERSION, "-v, --version")
-    .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, "interlock: ")) })
+    .configureOutput({ outputError: (text, write) => write(printableText(text.replace(/^error: /, "interlock: "))) })
     .exitOverride();
   const add: CommandLine["add"] = (name, summary, notes = []) => {
     const command = program.command(name).description(summary).showHelpAfterError(`See interlock ${name} --help`);
@@ -68,7 +69,7 @@ export function createProgram(stdout: Stdout): Command {
     "The first line of a catalogue names it: # yaml-language-server: $schema=<path>",
   ]).action(async () => {
     const { catalogSchema } = await import("../config/catalog/catalog-schema.ts");
-    process.stdout.write(`${JSON.stringify(catalogSchema(), undefined, 2)}\n`);
+    printJson(process.stdout, catalogSchema());
   });
 
   add("drive", "Play four scenes of a drive against a running node, and print which agent had the floor, and why.", [
@@ -97,7 +98,7 @@ export function createProgram(stdout: Stdout): Command {
     )
     .action(async ({ format }: { format: ChartFormat }) => {
       const { machinesText } = await import("./machines.ts");
-      process.stdout.write(machinesText(format));
+      printLines(process.stdout, machinesText(format).trimEnd().split("\n"));
     });
 
   add(
@@ -125,8 +126,8 @@ export function createProgram(stdout: Stdout): Command {
       const code = await inspect(
         url,
         { floorIds: floor, port, signal: stopping.signal, nodeToken, token },
-        (address) => process.stdout.write(`Inspectors connect to ${address}\n`),
-        (why) => process.stderr.write(`interlock: ${why}\n`),
+        (address) => printLines(process.stdout, [`Inspectors connect to ${address}`]),
+        (why) => complain(process.stderr, why),
       );
       end(code);
     });

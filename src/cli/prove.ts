@@ -1,7 +1,7 @@
 import { describeRefusal, loadCatalog } from "../config/catalog/catalog-file.ts";
 import { type Proof, prove, type Round, scriptOf } from "../policy/proof.ts";
-import type { Output } from "./check/check.ts";
 import { type Paint, paintFor } from "./paint.ts";
+import { type Output, printLines } from "./printed-lines.ts";
 import { wrapToWidth } from "./text-width.ts";
 
 export interface ProveOptions {
@@ -31,7 +31,7 @@ const SCOPE_NAMES: Readonly<Record<Round["scope"], string>> = {
  * @returns the exit code: 0; 1 if something does not hold, or the catalogue has faults; 2 if it cannot be read
  */
 export async function proveCatalog(path: string, out: Output, options: ProveOptions): Promise<number> {
-  const print = (line = "") => out.write(`${line}\n`);
+  const print = (line = "") => printLines(out, [line]);
   const reading = await loadCatalog(path);
   if (!reading.ok) {
     for (const line of describeRefusal(path, reading)) print(line);
@@ -54,7 +54,7 @@ export async function proveCatalog(path: string, out: Output, options: ProveOpti
     print();
     for (const line of wrapToWidth(`Does not hold: ${violation.what}`, WIDTH)) print(paint("refused", line));
     print(paint("quiet", `# The shortest sequence: interlock simulate --config ${path} FILE`));
-    out.write(scriptOf(violation, catalog));
+    printLines(out, scriptOf(violation, catalog).trimEnd().split("\n"));
   }
   return proof.violations.length > 0 ? 1 : 0;
 }

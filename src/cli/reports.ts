@@ -2,7 +2,7 @@ import type { AgentView } from "../client/answers.ts";
 import type { Client } from "../client/client.ts";
 import type { HeardReport } from "../protocol/internal/node-report.ts";
 import type { Session } from "../protocol/session.ts";
-import { cutToWidth, fitToWidth, plainLine, widthOf } from "./text-width.ts";
+import { cutToWidth, fitToWidth, widthOf } from "./text-width.ts";
 
 const WIDTH = 80;
 const GAP = "  ";
@@ -138,13 +138,12 @@ const fit = (line: string) => cutToWidth(line.trimEnd(), WIDTH);
 
 /** Columns as wide as their widest cell; the last one is cut at the width of the screen. Empty columns are left out. */
 function table(heads: readonly string[], rows: readonly string[][]): string[] {
-  const plain = rows.map((cells) => cells.map(plainLine));
-  const used = heads.map((_, column) => column).filter((column) => plain.some((cells) => cells[column] !== ""));
-  const columns = plain.length === 0 ? heads.map((_, column) => column) : used;
+  const used = heads.map((_, column) => column).filter((column) => rows.some((cells) => cells[column] !== ""));
+  const columns = rows.length === 0 ? heads.map((_, column) => column) : used;
   const widths = columns.map((column) =>
-    Math.min(MAX_CELL, Math.max(...[heads, ...plain].map((cells) => widthOf(cells[column]!)))),
+    Math.min(MAX_CELL, Math.max(...[heads, ...rows].map((cells) => widthOf(cells[column]!)))),
   );
-  return [heads, ...plain].map((cells) =>
+  return [heads, ...rows].map((cells) =>
     columns
       .map((column, index) =>
         index === columns.length - 1 ? cells[column]! : fitToWidth(cells[column]!, widths[index]!) + GAP,

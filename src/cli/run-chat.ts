@@ -5,6 +5,7 @@ import { runChatCommand } from "./chat-commands.ts";
 import { PlainScreen, TerminalScreen } from "./chat-screen.ts";
 import { clientOf, explainFailure } from "./node-client.ts";
 import { paintFor } from "./paint.ts";
+import { complain, printLines } from "./printed-lines.ts";
 
 /** Lines that the up key brings back. */
 const HISTORY = 200;
@@ -53,14 +54,14 @@ export async function runChat(options: ChatOptions, { stdin, stdout, stderr, env
     return chat.hasFailed && !isTyped ? 1 : 0;
   } catch (error) {
     if (signal.aborted) return 0;
-    stderr.write(`interlock: ${explainFailure(error, options.url, "an operator's token or key, or that of --user")}\n`);
+    complain(stderr, explainFailure(error, options.url, "an operator's token or key, or that of --user"));
     return 1;
   } finally {
     closing.abort();
     chat.close();
     // Takes the terminal out of the mode in which keys are read one by one.
     reader.close();
-    if (isTyped) stdout.write("\n");
+    if (isTyped) printLines(stdout, [""]);
   }
 }
 

@@ -3,6 +3,7 @@ import { readSettings } from "../config/settings.ts";
 import { type App, createApp } from "../node/app.ts";
 import { STDOUT } from "../system/log.ts";
 import { optimiseEarly } from "./early-optimisation.ts";
+import { complain, printLines } from "./printed-lines.ts";
 import { startLines } from "./start-lines.ts";
 
 /** How long a stop may take after the drain, in ms: it only closes files. */
@@ -13,8 +14,8 @@ export async function serve(flags: readonly string[]): Promise<number | undefine
   optimiseEarly();
   const reading = readSettings(withSecretFiles(process.env), flags);
   if (!reading.ok) {
-    const lines = reading.faults.map(({ name, message }) => `  ${name} ${message}\n`);
-    process.stderr.write(`interlock: the settings cannot be used\n${lines.join("")}See interlock serve --help.\n`);
+    const lines = reading.faults.map(({ name, message }) => `  ${name} ${message}`);
+    complain(process.stderr, "the settings cannot be used", ...lines, "See interlock serve --help.");
     return 1;
   }
   // Listen for signals before the start: a supervisor may stop the node as soon as it listens. Further signals have no
@@ -35,7 +36,7 @@ export async function serve(flags: readonly string[]): Promise<number | undefine
     const ended = next.then((why) => stop(app, settings.drainMs + CLOSE_MS, why));
     try {
       const { url } = await starting;
-      STDOUT.write(startLines(url, settings));
+      printLines(STDOUT, startLines(url, settings));
       // The node starts again on the port that it had.
       settings = { ...settings, port: Number(new URL(url).port) || settings.port };
     } catch (error) {
@@ -53,11 +54,11 @@ export async function serve(flags: readonly string[]): Promise<number | undefine
 /** Stop the node within this time. @returns the exit code */
 async function stop(app: App, limitMs: number, why: "stop" | "start again"): Promise<number> {
   const seconds = Math.ceil(limitMs / 1_000);
-  STDOUT.write(
+  printLines(STDOUT, [
     why === "stop"
-      ? `Interlock is stopping, within ${seconds} s\n`
-      : `Interlock starts again within ${seconds} s: the store has a new epoch, because it lacked commits\n`,
-  );
+      ? `Interlock is stopping, within ${seconds} s`
+      : `Interlock starts again within ${seconds} s: the store has a new epoch, because it lacked commits`,
+  ]);
   const cutOff = endLater(
     why === "stop" ? 0 : 1,
     limitMs,
@@ -83,4 +84,4 @@ function endLater(code: number, ms: number, why?: string): NodeJS.Timeout {
   return setTimeout(end, ms).unref();
 }
 
-const print = (sentence: string): void => void process.stderr.write(`interlock: ${sentence}\n`);
+const print = (sentence: string): void => complain(process.stderr, ...sentence.split("\n"));

@@ -9,10 +9,11 @@ import { durationText } from "../policy/expectations.ts";
 import { type ReadScript, readScript, type Script } from "../policy/script.ts";
 import { type Play, type PlayOptions, play, ScriptFault, type SimulatedEvent } from "../policy/simulation.ts";
 import { WallClock } from "../policy/wall-clock.ts";
-import type { Output } from "./check/check.ts";
+import { visibleJson } from "../shared/text.ts";
 import { layOut } from "./line-layout.ts";
 import { narrate } from "./narration.ts";
 import { type Paint, paintFor } from "./paint.ts";
+import { type Output, printLines } from "./printed-lines.ts";
 import { wrapToWidth } from "./text-width.ts";
 import { drawLegend, drawTimeline, readTimeline, type Timeline } from "./timeline.ts";
 import { drawSvg } from "./timeline-svg.ts";
@@ -61,7 +62,7 @@ export async function simulate(
   const load = (file: string): Catalog => loadNow(resolve(dirname(path), file));
   const played = tryToPlay(read, { catalog: reading.catalog, load }, (why) => fail(`${path}: ${why}`));
   if (!played) return 1;
-  out.write(drawn(read.script, played, format, paintFor(out, env)));
+  printLines(out, drawn(read.script, played, format, paintFor(out, env)));
   const broken = played.checks.filter(({ fault }) => fault !== undefined);
   // What another program reads has no place for failures.
   if (format !== "text") for (const { line, text, fault } of broken) fail(`${path}:${line} expected ${text}; ${fault}`);
@@ -78,16 +79,14 @@ function tryToPlay(read: ReadScript, options: PlayOptions, fail: (why: string) =
   }
 }
 
-function drawn(script: Script, played: Play, format: SimulationFormat, paint: Paint): string {
+function drawn(script: Script, played: Play, format: SimulationFormat, paint: Paint): string[] {
   switch (format) {
     case "json":
-      return `${jsonOf(played)}\n`;
+      return visibleJson(jsonOf(played)).split("\n");
     case "svg":
-      return svgOf(script, played);
+      return svgOf(script, played).trimEnd().split("\n");
     case "text":
-      return textOf(script, played, paint)
-        .map((line) => `${line}\n`)
-        .join("");
+      return textOf(script, played, paint);
   }
 }
 

@@ -2,7 +2,7 @@ import { relative, resolve } from "node:path";
 import { type Settings, SHIPPED_CATALOG } from "../config/settings.ts";
 
 /** The lines that a node prints once it listens: its URL, catalogue, store, callers, roles and name. No secrets. */
-export function startLines(url: string, settings: Settings): string {
+export function startLines(url: string, settings: Settings): string[] {
   const { configPath, store, auth, host, name, roles } = settings;
   const isShipped = configPath === SHIPPED_CATALOG;
   const facts = [
@@ -12,9 +12,7 @@ export function startLines(url: string, settings: Settings): string {
     ["roles", roles.join(", ")],
     ["node", name],
   ];
-  return [`Interlock is listening on ${url}`, ...facts.map(([name, text]) => `  ${name!.padEnd(9)}  ${text}`), ""].join(
-    "\n",
-  );
+  return [`Interlock is listening on ${url}`, ...facts.map(([name, text]) => `  ${name!.padEnd(9)}  ${text}`)];
 }
 
 function nameOf(store: Settings["store"]): string {

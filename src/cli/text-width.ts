@@ -3,7 +3,6 @@ const WIDE =
   /^(?:[\u1100-\u115F\u2E80-\u303E\u3041-\uA4CF\uA960-\uA97F\uAC00-\uD7A3\uF900-\uFAFF\uFE10-\uFE19\uFE30-\uFE6F\uFF01-\uFF60\uFFE0-\uFFE6\u{20000}-\u{3FFFD}]|\p{Emoji_Presentation}|.\uFE0F)/u;
 /** Characters without a column of their own. */
 const NONE = /^[\p{Mn}\p{Me}\p{Cf}]+$/u;
-const CONTROL = /[\p{Cc}\p{Zl}\p{Zp}]+/gu;
 
 const graphemes = new Intl.Segmenter(undefined, { granularity: "grapheme" });
 
@@ -53,16 +52,6 @@ export function wrapToWidth(text: string, columns: number): string[] {
   }
   return line === "" ? lines : [...lines, line];
 }
-
-/** The text without control characters, apart from line breaks. */
-export const plainText = (text: string): string => text.split("\n").map(withoutControls).join("\n");
-
-/** The text as one line without control characters, which a terminal would interpret. */
-export function plainLine(text: string): string {
-  return withoutControls(text).trim();
-}
-
-const withoutControls = (text: string): string => text.replace(CONTROL, " ");
 
 function columnsOf(grapheme: string): number {
   if (NONE.test(grapheme)) return 0;

@@ -9,7 +9,7 @@ import { describeBlocked, type NarratedLine, Narrator } from "./narration.ts";
 import { NARRATION } from "./narration-words.ts";
 import { type Paint, plain } from "./paint.ts";
 import type { Report } from "./reports.ts";
-import { plainLine, wrapToWidth } from "./text-width.ts";
+import { wrapToWidth } from "./text-width.ts";
 import { WHY } from "./why-words.ts";
 
 const WIDTH = 80;
@@ -209,7 +209,7 @@ function previewLines(decision: Decision, name: string, language: Language): str
   return [...wrapped(words.ifAsked(name, first)), ...needs.flatMap((need) => wrapped(words.it(need)))];
 }
 
-const wrapped = (line: string) => wrapToWidth(plainLine(line), WIDTH);
+const wrapped = (line: string) => wrapToWidth(line, WIDTH);
 const two = (number: number) => String(number).padStart(2, "0");
 
 function timeOf(at: number): string {

@@ -33,10 +33,11 @@ export const jsonInOneLine = (json: string): string => json.replace(LINE_ENDS, (
 
 const escapeOf = (unit: number): string => `\\u${unit.toString(16).padStart(4, "0")}`;
 
+export const withoutUnseen = (text: string): string => text.replace(UNSEEN, "");
+
 /** A name in one line, without such characters, so that it looks like no other name than its own. */
 export function visibleName(name: string): string {
-  return name
-    .replace(UNSEEN, "")
+  return withoutUnseen(name)
     .replace(/[\s\p{Cc}\u{200c}\u{200d}]+/gu, " ")
     .trim();
 }

@@ -1,14 +1,9 @@
 import { fstatSync, writeSync } from "node:fs";
+import { visibleJson } from "../shared/text.ts";
 
 /** Bytes that may wait for the reader of a pipe; further lines are dropped. */
 const MAX_WAITING_BYTES = 1_048_576;
-/** DEL and the C1 controls, with which a terminal's state changes. JSON leaves them as they are. */
-const CONTROLS = /[\u007f-\u009f]/g;
 const FD = { stdout: 1, stderr: 2 };
-
-/** A text from outside with such characters as escapes, which JSON reads as the same text. */
-const withoutControls = (line: string): string =>
-  line.replace(CONTROLS, (control) => `\\u00${control.charCodeAt(0).toString(16)}`);
 
 /**
  * Writes lines to stdout or stderr without ever stopping the process, even if the disk is full, or a pipe is closed or
@@ -46,10 +41,10 @@ export class LineOutput {
     });
   }
 
-  /** @param text whole lines; DEL and C1 controls in them are written as escapes */
+  /** @param text whole lines; characters that are not seen are written as escapes, which JSON reads as the same text */
   write(text: string): void {
     this.guard();
-    const line = withoutControls(text);
+    const line = visibleJson(text);
     const unreported = this.#unreported;
     if (unreported > 0 && this.#resumed && this.#put(this.#resumed(unreported))) this.#unreported -= unreported;
     if (!this.#put(line)) this.#drop();

@@ -4,6 +4,7 @@ import { describeRefusal, loadCatalog } from "../../config/catalog/catalog-file.
 import { type Circumstances, findStrays } from "../../policy/circumstances.ts";
 import { whyNoMatrix } from "../../policy/matrix.ts";
 import { SystemClock } from "../../system/system-clock.ts";
+import { type Output, printLines } from "../printed-lines.ts";
 import { wrapToWidth } from "../text-width.ts";
 import { differenceText } from "./difference-text.ts";
 import { findIdleSettings } from "./idle-settings.ts";
@@ -14,12 +15,6 @@ import { findSilenceRisks } from "./silence-risks.ts";
 import { findTies } from "./ties.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
-
-/** The destination of lines: `process.stdout`, or a recorder in tests. `isTTY` is true for a terminal. */
-export interface Output {
-  write(text: string): unknown;
-  isTTY?: boolean | undefined;
-}
 
 /** Columns of a line on a terminal. In a pipe, each fault and each warning is one line. */
 const MAX_COLUMNS = 80;
@@ -56,7 +51,7 @@ export async function checkCatalog(
   env: Environment,
   { strict = false, matrix }: CheckOptions = {},
 ): Promise<number> {
-  const print = (line: string) => out.write(`${linesOf(line, out).join("\n")}\n`);
+  const print = (line: string) => printLines(out, linesOf(line, out));
   const read = await readOrRefuse(path, print);
   if (typeof read === "number") return read;
   if (matrix) return printMatrix(read, path, matrix, out);
@@ -92,7 +87,7 @@ async function readOrRefuse(path: string, print: (line: string) => void): Promis
 }
 
 async function printMatrix(catalog: Catalog, path: string, query: ShownMatrix, out: Output): Promise<number> {
-  const print = (line: string) => out.write(`${linesOf(line, out).join("\n")}\n`);
+  const print = (line: string) => printLines(out, linesOf(line, out));
   const other = query.diff === undefined ? undefined : await readOrRefuse(query.diff, print);
   if (typeof other === "number") return other;
   const checked = [{ path, catalog }, ...(other ? [{ path: query.diff!, catalog: other }] : [])];
@@ -106,7 +101,8 @@ async function printMatrix(catalog: Catalog, path: string, query: ShownMatrix, o
   const refusals = [...tooLarge, ...unknown.map((stray) => `${path}: ${stray}`)];
   for (const refusal of refusals) print(refusal);
   if (refusals.length > 0) return 1;
-  out.write(other ? differenceText(catalog, other, query) : matrixText(catalog, query.format, query));
+  const text = other ? differenceText(catalog, other, query) : matrixText(catalog, query.format, query);
+  printLines(out, text.trimEnd().split("\n"));
   return 0;
 }
 

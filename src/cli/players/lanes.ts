@@ -44,7 +44,7 @@ export class PlayerLanes {
       .slice(0, MAX_LANES)
       .map(({ state }) => this.#paint(SIGNS[state].style, SIGNS[state].sign));
     const time = this.#now().toTimeString().slice(0, 8);
-    this.#write(`${this.#paint("quiet", time)}  ${signs.join(" ")}${signs.length > 0 ? "  " : ""}${text}\n`);
+    this.#write(`${this.#paint("quiet", time)}  ${signs.join(" ")}${signs.length > 0 ? "  " : ""}${text}`);
   }
 
   /** The player is gone: its lane is free for another. */

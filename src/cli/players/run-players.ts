@@ -6,6 +6,7 @@ import { delay } from "../../client/delay.ts";
 import { createClient } from "../../client/interlock-client.ts";
 import { readPlayersFile } from "../../config/players-file.ts";
 import { paintFor } from "../paint.ts";
+import { complain, type Output, printLines } from "../printed-lines.ts";
 import { PlayerLanes } from "./lanes.ts";
 import { bridgePlayers } from "./players.ts";
 
@@ -20,8 +21,8 @@ export interface PlayersRun {
   url: string;
   /** Default: the name of the process's user. */
   userId: string | undefined;
-  out: { write(text: string): unknown; isTTY?: boolean | undefined };
-  err: { write(text: string): unknown };
+  out: Output;
+  err: Output;
   signal: AbortSignal;
 }
 
@@ -30,7 +31,7 @@ export async function players(file: string | undefined, run: PlayersRun): Promis
   const { url, out, err, signal } = run;
   const { env } = process;
   const fail = (why: string): number => {
-    err.write(`interlock: ${why}\n`);
+    complain(err, ...why.split("\n"));
     return 1;
   };
   const path = file ?? usualFile(env);
@@ -44,7 +45,7 @@ export async function players(file: string | undefined, run: PlayersRun): Promis
     ...(token !== undefined && { headers: { Authorization: `Bearer ${token}` } }),
   });
   const userId = run.userId ?? userInfo().username;
-  const lanes = new PlayerLanes((line) => out.write(line), paintFor(out, env));
+  const lanes = new PlayerLanes((line) => printLines(out, [line]), paintFor(out, env));
   lanes.say(`players of ${path}, on the floor of ${userId} at ${url}`);
   const state = env["XDG_STATE_HOME"] || join(homedir(), ".local/state");
   const keptPath = join(state, "interlock", "players.json");

@@ -23,22 +23,19 @@ test("each player has a lane that keeps its place, and each line says which play
   lanes.show(mpv, "mpv", "none", 0, "the player has ended");
   lanes.leave(mpv);
   lanes.show(vlc, "VLC", "active", 0, "resumed");
-  expect(lines.join("")).toBe(
-    [
-      "16:17:44  ▶  mpv plays (Music starts.)",
-      "16:17:44  ▶ …  VLC waits for its turn",
-      "16:17:44  ▁ …  mpv plays quieter, -14 dB (preempted by prompt_agent)",
-      "16:17:44  ‖ …  mpv is paused (preempted by phone_agent)",
-      "16:17:44  ‖ …  mpv may not play: Music will start when Phone is done.",
-      "16:17:44  · …  mpv no longer takes part (the player has ended)",
-      "16:17:44  ▶  VLC plays (resumed)",
-      "",
-    ].join("\n"),
-  );
+  expect(lines).toEqual([
+    "16:17:44  ▶  mpv plays (Music starts.)",
+    "16:17:44  ▶ …  VLC waits for its turn",
+    "16:17:44  ▁ …  mpv plays quieter, -14 dB (preempted by prompt_agent)",
+    "16:17:44  ‖ …  mpv is paused (preempted by phone_agent)",
+    "16:17:44  ‖ …  mpv may not play: Music will start when Phone is done.",
+    "16:17:44  · …  mpv no longer takes part (the player has ended)",
+    "16:17:44  ▶  VLC plays (resumed)",
+  ]);
 });
 
 test("of very many players twelve lanes are drawn, so that a line fits", () => {
   const { lanes, lines } = openLanes();
   for (let count = 0; count < 20; count += 1) lanes.show({}, `player ${count}`, "active", 0, "");
-  expect(lines.at(-1)).toBe(`16:17:44  ${Array(12).fill("▶").join(" ")}  player 19 plays\n`);
+  expect(lines.at(-1)).toBe(`16:17:44  ${Array(12).fill("▶").join(" ")}  player 19 plays`);
 });

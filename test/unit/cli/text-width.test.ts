@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { cutToWidth, fitToWidth, plainLine, widthOf, wrapToWidth } from "../../../src/cli/text-width.ts";
+import { cutToWidth, fitToWidth, widthOf, wrapToWidth } from "../../../src/cli/text-width.ts";
 
 it("a text's width counts two columns for Chinese and its punctuation, full-width forms and emoji", () => {
   for (const [text, width] of [
@@ -45,8 +45,4 @@ it("a text is wrapped at spaces, or between characters if it has no spaces", () 
   expect(wrapToWidth("", 3)).toEqual([]);
   for (const line of wrapToWidth("说 one 导航 two-three 🚗🚗🚗 and more", 6))
     expect(widthOf(line)).toBeLessThanOrEqual(6);
-});
-
-it("no text moves the cursor", () => {
-  expect(plainLine("\u001b[2Jone\r\ntwo\u0007\u2028three\t")).toBe("[2Jone two three");
 });
