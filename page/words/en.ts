@@ -67,6 +67,7 @@ export const en = {
   "because.idle_timeout": "it was idle for too long",
   "because.max_hold": "it was heard for as long as it may be",
   "because.resume_within": "it was silent for too long",
+  "because.queue_timeout": "its request waited for too long",
   "because.agent_switched": "a session switched to an agent that does not let it be heard",
   "because.catalogue_changed": "the new catalogue does not let it be heard",
   "because.lease_expired": "its program sent no more heartbeats",

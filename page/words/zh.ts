@@ -67,6 +67,7 @@ export const zh: Words = {
   "because.idle_timeout": "空闲过久",
   "because.max_hold": "已达到最长播放时间",
   "because.resume_within": "静默过久",
+  "because.queue_timeout": "请求等待过久",
   "because.agent_switched": "有会话切换到的智能体不允许它发声",
   "because.catalogue_changed": "新目录不允许它发声",
   "because.lease_expired": "其程序不再有回应",

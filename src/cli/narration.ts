@@ -147,6 +147,7 @@ function whyYielded({ reason, from }: Transition, words: NarrationWords): string
   if (reason === "after_turn" && from === "created") return words.waitsNoMore;
   if (reason === "idle_timeout") return words.idleTooLong;
   if (reason === "resume_within") return words.silentTooLong;
+  if (reason === "queue_timeout") return words.waitedTooLong;
   if (reason !== "lease_expired") return words.turnDone;
   return from === "paused" ? words.lostForGood : words.lost;
 }

@@ -211,7 +211,7 @@ function keyOf(floor: SteppedFloor, owed: Owed, classes: Classes): string {
   const describe = ({ context, value }: SteppedFloor["sessions"][number]) => {
     const { id, claim, pausedBy, level, queuedAt } = context;
     const rank = indices.has(id) ? order.indexOf(competing[indices.get(id)!]!.askedAt) : "-";
-    const wants = indices.has(id) && competing[indices.get(id)!]!.wants ? "!" : "";
+    const wants = context.request ? (context.request.wasPreempted ? "!" : "?") : "";
     const isQueued = queuedAt === undefined ? "" : "q";
     const isOwed = [...owed].flatMap(([index, ids]) => (ids.has(id) ? [`o${index}`] : [])).join("");
     const dead = floor.isDead(id) ? "+" : "";

@@ -202,14 +202,21 @@ export function handleDue(step: ArbiterStep): void {
   settleAndNotify(step, undefined, 0);
 }
 
-/** A session leaves the queue without a grant, unless it has left before, and remains `created`. */
+/**
+ * The request of a session ends without a grant, unless it has ended before. A queued session leaves the queue, and
+ * remains `created`; a paused one waits on only as it did before.
+ */
 export function endWait(step: ArbiterStep, sessionId: SessionId, reason: "queue_timeout" | "lease_expired"): void {
   const { floor, given } = step;
-  const waited = floor.queued.find((contender) => contender.sessionId === sessionId);
+  const isOwn = (contender: Contender) => contender.sessionId === sessionId;
+  const queued = floor.queued.find(isOwn);
+  const waited = queued ?? floor.paused.find((contender) => isOwn(contender) && contender.wants);
   if (!waited) return;
   const decision = endOfWaitDecision(waited, floor.holder, given.catalog.agents, reason);
   logDecision(step, decision, sessionId);
-  forget(step, sessionId);
+  const wantsNoMore = ({ wants: _, ...contender }: Contender): Contender => contender;
+  if (queued) forget(step, sessionId);
+  else step.floor = { ...floor, paused: floor.paused.map((each) => (isOwn(each) ? wantsNoMore(each) : each)) };
   send(step, sessionId, { type: "unqueue", decision, given });
 }
 

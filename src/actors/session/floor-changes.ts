@@ -24,6 +24,7 @@ function becomeAudible(step: SessionStep, contender: Contender, level: number | 
   context.claim = contender;
   context.level = level;
   context.queuedAt = undefined;
+  context.request = undefined;
   context.pausedBy = undefined;
   context.lastActivityAt = given.now;
   context.pausedSince = undefined;
@@ -93,21 +94,37 @@ export function pauseAgain(step: SessionStep): void {
 
 /**
  * The session waits for the floor, and keeps the turn that requested it. A paused one is from now on paused by
- * preemption, so it comes back by itself.
+ * preemption, so it comes back by itself, and its limits count from the request.
  */
 export function queueUp(
   step: SessionStep,
   { contender, decision, turn }: Extract<InternalEvent, { type: "queue" }>,
 ): void {
-  const { context } = step;
+  const { context, given } = step;
   context.claim = contender;
-  if (context.pausedBy !== undefined) context.pausedBy = "preemption";
-  else context.queuedAt ??= step.given.now;
-  context.waitsSince ??= step.given.time;
+  if (context.pausedBy !== undefined) keepRequest(step, turn);
+  else {
+    context.queuedAt ??= given.now;
+    context.waitsSince ??= given.time;
+  }
   keepLengths(step);
   beginLease(step);
   if (turn) queueTurn(step, turn, decision);
   else answerWithSession(step, { decision });
+}
+
+/** The limits of a paused session count from the first request that waits. */
+function keepRequest(step: SessionStep, turn: TurnInput | undefined): void {
+  const { context, given } = step;
+  if (!context.request) {
+    const wasPreempted = context.pausedBy === "preemption";
+    context.request = { since: given.time, wasPreempted, messageIds: [] };
+    context.pausedBy = "preemption";
+    context.pausedSince = given.time;
+    context.waitsSince = given.time;
+  }
+  const { request } = context;
+  if (turn) context.request = { ...request, messageIds: [...request.messageIds, turn.messageId] };
 }
 
 /** The wait timed out: the session stays created, and its queued turns end. */
@@ -119,8 +136,26 @@ export function leaveQueue(step: SessionStep): void {
   endWithTurn(step);
 }
 
+/** The request of a paused session timed out: its turns end, and it no longer resumes by itself if it did not before. */
+export function endRequest(step: SessionStep): void {
+  const { request } = step.context;
+  if (!request) return;
+  dropRequest(step);
+  if (!request.wasPreempted) step.toSelf.push({ type: "yield", reason: "queue_timeout", given: step.given });
+}
+
+/** The request of a paused session no longer waits, nor do its turns. */
+function dropRequest(step: SessionStep): void {
+  const { request } = step.context;
+  if (!request) return;
+  step.context.request = undefined;
+  dropTurns(step, "error", ({ messageId }) => request.messageIds.includes(messageId));
+  endWithTurn(step);
+}
+
 /** A preempted session no longer resumes by itself: only a resume or a new turn brings it back. */
 export function stayPaused(step: SessionStep): void {
+  dropRequest(step);
   step.context.pausedBy = "yield";
   stopCompeting(step);
 }
@@ -146,6 +181,7 @@ export function endLife(step: SessionStep): void {
 
 function stopCompeting(step: SessionStep): void {
   step.context.waitsSince = undefined;
+  step.context.request = undefined;
   endLease(step);
   leave(step);
 }

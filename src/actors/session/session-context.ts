@@ -38,6 +38,8 @@ export interface SessionContext {
   /** While it is ducked: its level, in dB relative to its own volume. */
   level?: number | undefined;
   queuedAt?: number | undefined;
+  /** A request of the session that waits while it is paused. */
+  request?: WaitingRequest | undefined;
   createdAt: number;
   updatedAt: number;
   lastActivityAt: number;
@@ -112,6 +114,16 @@ export interface SessionLease {
   isRenewed?: true | undefined;
   /** Whether there was none for a whole lease, so that the deadline decides. */
   isDoubted?: true | undefined;
+}
+
+/** A request for the floor that waits. `queue_timeout` limits it. */
+export interface WaitingRequest {
+  /** In the floor's time. */
+  since: number;
+  /** Whether the session would come back without it. */
+  wasPreempted: boolean;
+  /** The messages that wait with it. */
+  messageIds: MessageId[];
 }
 
 export interface StoppingAttempt {
@@ -308,9 +320,9 @@ function remembered(context: SessionContext) {
     turns,
     stopping,
   } = context;
-  const { uncovered, summarizing, idleSince, pausedSince, audibleSince, waitsSince, lengths, lease } = context;
+  const { request, uncovered, summarizing, idleSince, pausedSince, audibleSince, waitsSince, lengths, lease } = context;
   const since = { idleSince, pausedSince, audibleSince, waitsSince };
-  const rest = { turns, stopping, uncovered, summarizing, ...since, lengths, lease };
+  const rest = { turns, request, stopping, uncovered, summarizing, ...since, lengths, lease };
   return {
     ...{ untitled, endsWithTurn, claim, agentHomes, agentHeard, approvedTools, expired, run, newest },
     ...rest,

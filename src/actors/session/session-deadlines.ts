@@ -16,7 +16,7 @@ export interface SessionDeadline {
 
 /**
  * The earliest deadline of a session; undefined if it has none. Pure.
- * @param isReserved the floor is reserved for it: then it does not time out in the queue, because it is woken soon
+ * @param isReserved the floor is reserved for it: then its request does not time out, because it is woken soon
  */
 export function deadlineOf(
   context: SessionContext,
@@ -33,8 +33,10 @@ export function deadlineOf(
   consider("max_pause", context.pausedSince, lengths.maxPauseMs);
   consider("max_hold", context.audibleSince, lengths.maxHoldMs);
   consider("idle_timeout", context.idleSince, lengths.idleTimeoutMs);
-  if (context.queuedAt === undefined) consider("resume_within", context.waitsSince, lengths.resumeWithinMs);
-  else if (!isReserved) consider("queue_timeout", context.waitsSince, lengths.queueTimeoutMs);
+  const isQueued = context.queuedAt !== undefined;
+  if (!isQueued) consider("resume_within", context.waitsSince, lengths.resumeWithinMs);
+  const requestedAt = isQueued ? context.waitsSince : context.request?.since;
+  if (!isReserved) consider("queue_timeout", requestedAt, lengths.queueTimeoutMs);
   consider("lease", context.lease?.dueAt, 0);
   consider("stop_grace", context.stopping?.since, STOP_GRACE_MS);
   for (const { since } of context.run?.interactions ?? []) {

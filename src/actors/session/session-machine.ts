@@ -4,6 +4,7 @@ import type { Activity, SessionState } from "../../protocol/session.ts";
 import type { Emitted } from "../facts.ts";
 import {
   endLife,
+  endRequest,
   goBeneath,
   leaveQueue,
   loseFloor,
@@ -105,6 +106,7 @@ const machine = setup({
       step.context.claim = contender;
     }),
     leaveQueue: does<"unqueue">(leaveQueue),
+    endRequest: does<"unqueue">(endRequest),
     stayPaused: does<"yield">(stayPaused),
     stopWaiting: does<"yield">(stopWaiting),
     /** Every command of the session renews its lease. */
@@ -293,6 +295,7 @@ export const sessionMachine = machine.createMachine({
             duck: { target: "ducked", actions: "goBeneath" },
             expire: { target: "archived", actions: "endLife" },
             queue: { actions: "queueUp" },
+            unqueue: { actions: "endRequest" },
             yield: { actions: "stayPaused" },
             "session.pause": { actions: "pauseAgain" },
             "session.activate": { actions: "requestFloor" },

@@ -113,7 +113,7 @@ export type EventForArbiter = Timely<
     }
   /** The session no longer competes. */
   | { type: "left"; sessionId: SessionId }
-  /** A queued session has waited for too long, or its lease ran out. */
+  /** A session's request has waited for too long, or the lease of a queued one ran out. */
   | { type: "wait_over"; sessionId: SessionId; reason: "queue_timeout" | "lease_expired" }
   /** The session has switched its agent, and competes with its numbers. */
   | { type: "switched"; contender: Contender }

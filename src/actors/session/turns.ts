@@ -5,7 +5,7 @@ import { ERRORS } from "../../protocol/errors.ts";
 import type { CommandOf, TurnInput } from "../../protocol/internal/command.ts";
 import type { MessageStatus } from "../../protocol/message.ts";
 import { cancelRun, complete, noteFailure, startRun } from "./runs.ts";
-import { isAudible, lengthsOf, MAX_TURNS, NO_USAGE } from "./session-context.ts";
+import { isAudible, lengthsOf, MAX_TURNS, NO_USAGE, type QueuedTurn } from "./session-context.ts";
 import { agentOf, answer, type InternalEvent, logEvent, refuseCommand, type SessionStep } from "./session-step.ts";
 import { titleOf } from "./session-title.ts";
 import { countText } from "./summaries.ts";
@@ -183,17 +183,21 @@ function removeTurn(step: SessionStep, turn: SessionStep["context"]["turns"][num
   if (!context.run) applyAfterTurn(step, false);
 }
 
-/** Drop queued turns: their messages stay, their runs end. */
-export function dropTurns(step: SessionStep, status: "interrupted" | "error"): void {
+/** Drop queued turns, all or those of these: their messages stay, their runs end. */
+export function dropTurns(
+  step: SessionStep,
+  status: "interrupted" | "error",
+  isDropped: (turn: QueuedTurn) => boolean = () => true,
+): void {
   const sessionId = step.context.id;
-  for (const { messageId, runId } of step.context.turns) {
+  for (const { messageId, runId } of step.context.turns.filter(isDropped)) {
     step.facts.push({ type: "message.status", sessionId, messageId, status });
     if (status === "error") {
       noteFailure(step, runId, { errorCode: "rejected", message: ERRORS.rejected.text });
     }
     complete(step, runId, NO_USAGE, true);
   }
-  step.context.turns = [];
+  step.context.turns = step.context.turns.filter((turn) => !isDropped(turn));
 }
 
 /** End the run and all queued turns. Reports in flight are still accepted (rule C12). */

@@ -71,6 +71,11 @@ export class FloorInvariants {
     const decision = decisionOf(reply);
     if (decision && decision.outcome !== "granted") this.#isBlockedLawfully(decision, before, rules);
     this.#numbersAgree(floor);
+    // A paused session that begins to wait for its request may be silent for as long as if it had been paused now.
+    const isWaiting = before.paused.some(
+      ({ sessionId, wants }) => wants && sessionId === decision?.challenger.sessionId,
+    );
+    if (decision?.outcome === "queued" && !isWaiting) this.#silent.delete(decision.challenger.sessionId!);
     this.#silenceEnds(actors, at);
     this.#lapsedAreSilent(floor);
     this.#replacedAreGone(before, floor, facts);

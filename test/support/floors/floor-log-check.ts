@@ -14,7 +14,12 @@ const BLOCKED: ReadonlySet<string> = new Set(["lower_priority", "equal_priority"
 /** How a turn ends. */
 const ENDS_TURN: ReadonlySet<string> = new Set(["done", "fail", "abort"]);
 /** Why a paused session no longer comes back by itself. */
-const GIVES_UP: ReadonlySet<string | undefined> = new Set(["lease_expired", "resume_within", "after_turn"]);
+const GIVES_UP: ReadonlySet<string | undefined> = new Set([
+  "lease_expired",
+  "resume_within",
+  "queue_timeout",
+  "after_turn",
+]);
 
 type Entry = Pick<LogEntry, "floorSeq" | "sessionId" | "type" | "at" | "json">;
 type Effect = NonNullable<Decision["effects"]>[number];

@@ -56,6 +56,30 @@ test("a preempted session that is silent for longer than resume_within is woken 
   expect(floor.state("music")).toBe("active.idle");
 });
 
+test("the turn of a paused session waits for no longer than queue_timeout, and an earlier one stays", () => {
+  const keys = { when_blocked: "queue", when_busy: "enqueue", queue_timeout: "30s" };
+  const music = { ...agents[0]!, ...keys, adapter: { kind: "scripted" } };
+  const floor = new FloorStage(makeCatalog([music, agents[2]!]));
+  floor.create("music");
+  floor.chat("music", "m1");
+  floor.chat("music", "m2");
+  play(floor, "pause music; start phone");
+  floor.chat("music", "m3");
+  floor.restart();
+  floor.pass(30_000);
+  expect(floor.events("error")).toMatchObject([{ errorCode: "rejected", runId: "run-m3" }]);
+  expect(floor.events("complete")).toMatchObject([{ runId: "run-m3" }]);
+  expect(floor.events("arbitration").at(-1)).toMatchObject({ outcome: "rejected", reason: "queue_timeout" });
+  const given = { from: "paused", to: "paused", event: "yield", reason: "queue_timeout" };
+  expect(floor.events("session_transition").at(-1)).toMatchObject(given);
+  expect(floor.view("music")).toMatchObject({ state: "paused", pausedBy: "yield" });
+  floor.on("phone", "archive");
+  expect(floor.state("music")).toBe("paused");
+  floor.on("music", "resume");
+  const waiting = floor.actors.machineState("music" as never)!.context.turns;
+  expect(waiting).toMatchObject([{ messageId: "m2" }]);
+});
+
 test("resume_within counts from the request of a session that its user paused and that has to wait", () => {
   const floor = new FloorStage(makeCatalog([{ ...agents[0]!, when_blocked: "queue" }, agents[2]!]));
   const decisions = play(floor, "start music; start phone; pause music; pass 300000; resume music");

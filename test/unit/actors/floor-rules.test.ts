@@ -60,6 +60,13 @@ const CATALOGS: Readonly<Record<string, Catalog>> = {
     ],
     DELAYED,
   ),
+  patient: catalogOf([
+    A("call", 90),
+    A("music", 20, { ...QUEUE, queue_timeout: "3s" }),
+    A("manual", 20, { ...QUEUE, queue_timeout: "3s", resume: "manual" }),
+    A("short", 20, { ...QUEUE, max_pause: "6s" }),
+    A("within", 20, { ...QUEUE, resume_within: "6s" }),
+  ]),
   due: catalogOf([A("music", 20), A("talk", 50, { max_hold: "1s" }), A("note", 30)]),
   emergencyCall: catalogOf([
     A("ecall", 50, { critical: true }),
@@ -94,6 +101,20 @@ const ROWS: Readonly<Record<string, string>> = {
     "queue | start m:music; start c:call; pause m; resume m; end c | A=m | queued lower_priority",
   "W: a session that asked to resume comes back although its agent resumes by hand":
     "manualQueue | start m:music; start c:call; resume m; end c | A=m | queued lower_priority",
+  "W: a request of a paused session waits for no longer than queue_timeout":
+    "patient | start m:music; pause m; start c:call; resume m; pass 3000; end c | ",
+  "W: queue_timeout runs on when a paused session asks again":
+    "patient | start m:music; pause m; start c:call; resume m; pass 2000; resume m; pass 1000; end c | ",
+  "W: a preempted session that asked in vain still comes back by itself":
+    "patient | start m:music; start c:call; resume m; pass 3000; end c | A=m",
+  "W: a preempted session that asked in vain does not come back if its agent resumes by hand":
+    "patient | start m:manual; start c:call; resume m; pass 3000; end c | P=m",
+  "W: a session that asks again waits anew":
+    "patient | start m:music; pause m; start c:call; resume m; pass 3000; resume m; pass 2000; end c | A=m",
+  "W: max_pause counts from the request":
+    "patient | start m:short; pause m; start c:call; pass 4000; resume m; pass 4000; end c | A=m",
+  "W: resume_within counts from the request":
+    "patient | start m:within; start c:call; pass 4000; resume m; pass 4000; end c | A=m",
   "W: a session that cannot duck yet waits, and starts beneath as soon as it can":
     "duckOrQueue | start c:call; start m:music; start v:prompt; end c; start v:prompt | A=v D=m@-14 | granted preempted",
   "B: a call that starts beneath a chime silences the music, which yields":
