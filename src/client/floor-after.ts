@@ -162,10 +162,11 @@ export function stateAfter(session: Session, { to, activity }: Transition): Sess
 }
 
 function decidedBy(session: Session, decision: Decision, at: number): Session {
-  const { outcome, challenger } = decision;
+  const { outcome, challenger, rule } = decision;
   if (endsWait(decision)) return { ...session, queuedAt: undefined };
-  if (outcome === "rejected") return session;
   const { priority } = challenger;
+  // A refused session goes on with the numbers of its request, unless its agent does not answer (rule 1).
+  if (outcome === "rejected") return rule === 1 ? session : { ...session, priority };
   if (outcome !== "queued") return { ...session, priority };
   return session.state === "paused"
     ? { ...session, priority, pausedBy: "preemption" }

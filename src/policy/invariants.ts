@@ -93,9 +93,20 @@ function checkRefusal({ before, after, transitions, decisions }: SeenStep): void
     if (outcome === "granted" || reason === "queue_timeout" || reason === "lease_expired") continue;
     must(!agent?.critical || rule === 1, () => `11: ${challenger.agentId} is critical and ${outcome}`);
     if (outcome !== "rejected") continue;
-    const isSame = before.context.floor === after.context.floor && transitions.length === 0;
+    const isSame =
+      transitions.length === 0 && isUnchanged(before.context.floor, after.context.floor, challenger.sessionId);
     must(isSame, () => `6: ${challenger.agentId} is refused, and the floor changes`);
   }
+}
+
+/** Whether no session is at another place, and none but this one has other numbers. */
+function isUnchanged(before: Floor, after: Floor, except: string | undefined): boolean {
+  if (before === after) return true;
+  const placesOf = (floor: Floor) => [floor.holder, floor.reserved, floor.ducked, floor.paused, floor.queued];
+  const own = { priority: 0, explained: 0 };
+  const described = (floor: Floor) =>
+    JSON.stringify(placesOf(floor), (_, value) => (value?.sessionId === except ? { ...value, ...own } : value));
+  return described(before) === described(after);
 }
 
 /** Rules 5, 6 and 8: a request takes the front from a holder, or a reserved floor, only by its rank. */
@@ -179,11 +190,12 @@ function checkRisen(step: SeenStep, rules: FloorRules): void {
 function checkReplaced(step: SeenStep, rules: FloorRules): void {
   const { floor } = step.after.context;
   for (const { sessionId, to, reason, by } of step.transitions) {
-    if (to !== "archived" || reason !== "replaced" || !by) continue;
+    if (to !== "archived" || !by) continue;
     const ended = contenderOf(step, sessionId);
     const other = contenderOf(step, by.sessionId);
     if (!ended || !other) continue;
-    must(other.askedAt > ended.askedAt, () => `18: ${sessionId} is replaced by one that asked earlier`);
+    const isReplaced = reason === "replaced";
+    must(!isReplaced || other.askedAt > ended.askedAt, () => `18: ${sessionId} is replaced by one that asked earlier`);
     must(!ended.critical || other.critical === true, () => `11: ${sessionId} is critical, and ${by.sessionId} ends it`);
   }
   const { holder } = floor;

@@ -86,6 +86,5 @@ export function emitFloor(step: ArbiterStep): void {
 
 /** Log a decision. Pass `sessionId` only if that session exists afterwards. */
 export function logDecision(step: ArbiterStep, decision: Decision, sessionId?: SessionId): void {
-  if (decision.reason === "already_holder") return;
   emit(step, { type: "event", event: { type: "arbitration", data: decision, ...(sessionId && { sessionId }) } });
 }

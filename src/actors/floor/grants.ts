@@ -40,6 +40,7 @@ export function handleRequest(step: ArbiterStep, request: Extract<EventForArbite
   if (decision.outcome === "queued")
     return makeWait(step, contender, waits === "paused" ? "paused" : "queued", decision, turn);
   logDecision(step, decision, sessionId);
+  if (agent?.enabled) renewRefused(step, sessionId, numbers);
   // A ducked session takes its turns beneath the holder.
   const isDucked = step.floor.ducked.some((each) => each.sessionId === sessionId);
   if (isDucked && turn) return passTurnOrAnswer(step, sessionId, decision, turn);
@@ -67,9 +68,35 @@ export function grant(
   decision: Decision,
   turnFollows = false,
 ): Decision {
-  if (decision.reason === "already_holder") return decision;
+  if (decision.reason === "already_holder") return renewHolder(step, contender, decision);
   const arrange = decision.reason === "beneath" ? letBeneath : giveFront;
   return makeAudible(step, contender, verb, decision, arrange(step.floor, contender, currentRules(step)), turnFollows);
+}
+
+/**
+ * Rule 3: a holder that asks again goes on with the numbers of this request, and ends what it replaces (rule R).
+ * @returns the decision, with its effects on other sessions; logged if it has any, or changes the priority
+ */
+function renewHolder(step: ArbiterStep, contender: Contender, decision: Decision): Decision {
+  const { given, floor } = step;
+  const { sessionId } = contender;
+  const next = giveFront(floor, contender, currentRules(step));
+  const logged = withEffects(decision, next.moves, contender, given.catalog);
+  if (next.moves.length > 0 || floor.holder?.priority !== contender.priority) logDecision(step, logged, sessionId);
+  applyMoves(step, next, "replaced", contender);
+  send(step, sessionId, { type: "renumber", contender: plainContender(contender), isRequest: true, given });
+  return logged;
+}
+
+/** A refused session goes on with the numbers of this request, unless they change who is heard (invariant 6). */
+function renewRefused(step: ArbiterStep, sessionId: SessionId, numbers: Numbers): void {
+  const { floor: before, given } = step;
+  const { claim } = step.sessionOf(sessionId)!;
+  if (claim.priority === numbers.priority) return;
+  putNumbers(step, (contender) => (contender.sessionId === sessionId ? numbers : undefined));
+  const { restricted, moves } = settle(step.floor, currentRules(step), given);
+  if (restricted.length + moves.length > 0) step.floor = before;
+  else send(step, sessionId, { type: "renumber", contender: withNumbers(claim, numbers), given });
 }
 
 /**
@@ -162,9 +189,11 @@ export function makeWait(
   const { given } = step;
   const next = letWait(step.floor, contender, as, given.now, currentRules(step));
   const logged = withEffects(decision, next.moves, contender, given.catalog);
-  const waits = [...step.floor.queued, ...step.floor.paused].some(({ sessionId }) => sessionId === contender.sessionId);
-  // Nothing changes when a waiting session asks again and must still wait.
-  if (!waits || next.moves.length > 0) logDecision(step, logged, contender.sessionId);
+  const waiting = [...step.floor.queued, ...step.floor.paused].find(
+    ({ sessionId }) => sessionId === contender.sessionId,
+  );
+  // Often nothing changes when a waiting session asks again and must still wait.
+  if (waiting?.priority !== contender.priority || next.moves.length > 0) logDecision(step, logged, contender.sessionId);
   applyMoves(step, next, "replaced", contender);
   send(step, contender.sessionId, { type: "queue", contender, decision: logged, turn, given });
 }

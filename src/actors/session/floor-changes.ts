@@ -120,7 +120,6 @@ function keepRequest(step: SessionStep, turn: TurnInput | undefined): void {
     const wasPreempted = context.pausedBy === "preemption";
     context.request = { since: given.time, wasPreempted, messageIds: [] };
     context.pausedBy = "preemption";
-    context.pausedSince = given.time;
     context.waitsSince = given.time;
   }
   const { request } = context;
@@ -136,7 +135,7 @@ export function leaveQueue(step: SessionStep): void {
   endWithTurn(step);
 }
 
-/** The request of a paused session timed out: its turns end, and it no longer resumes by itself if it did not before. */
+/** The request of a paused session timed out: its turns end, and it resumes by itself only if it did before. */
 export function endRequest(step: SessionStep): void {
   const { request } = step.context;
   if (!request) return;

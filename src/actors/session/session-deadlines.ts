@@ -30,7 +30,7 @@ export function deadlineOf(
     const at = since + lengthMs;
     if (!first || at < first.at) first = { at, what };
   };
-  consider("max_pause", context.pausedSince, lengths.maxPauseMs);
+  consider("max_pause", context.request?.since ?? context.pausedSince, lengths.maxPauseMs);
   consider("max_hold", context.audibleSince, lengths.maxHoldMs);
   consider("idle_timeout", context.idleSince, lengths.idleTimeoutMs);
   const isQueued = context.queuedAt !== undefined;

@@ -102,8 +102,9 @@ const machine = setup({
     }),
     pauseAgain: does<"session.pause">(pauseAgain),
     queueUp: does<"queue">(queueUp),
-    setNumbers: does<"renumber">((step, { contender }) => {
-      step.context.claim = contender;
+    setNumbers: does<"renumber">((step, { contender, isRequest }) => {
+      if (!isRequest || contender.priority !== step.context.claim.priority) step.context.claim = contender;
+      if (isRequest && step.context.idleSince !== undefined) step.context.idleSince = step.given.time;
     }),
     leaveQueue: does<"unqueue">(leaveQueue),
     endRequest: does<"unqueue">(endRequest),

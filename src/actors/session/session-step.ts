@@ -56,8 +56,8 @@ export type InternalEvent = Timely<
   | { type: "preempt"; by?: By | undefined; reason: string }
   | { type: "queue"; contender: Contender; decision: Decision; turn?: TurnInput | undefined }
   | { type: "unqueue"; decision: Decision }
-  /** A new catalogue has other numbers for the session. */
-  | { type: "renumber"; contender: Contender }
+  /** The session has other numbers: by a new catalogue, or by a request that leaves it where it is. */
+  | { type: "renumber"; contender: Contender; isRequest?: true }
   | {
       type: "turn";
       turn: Pick<TurnInput, "messageId" | "runId">;
@@ -139,8 +139,9 @@ export function endStep(before: SessionContext, { context, given }: SessionStep)
   const keys = Object.keys(context) as (keyof SessionContext)[];
   const changed = keys.filter((key) => context[key] !== before[key]);
   if (changed.length === 0) return before;
-  // A heartbeat does not count as activity of the session.
-  return changed.every((key) => key === "lease") ? context : { ...context, updatedAt: given.now };
+  // A heartbeat, and a request of the holder that changes nothing else, do not count as activity of the session.
+  const isQuiet = changed.every((key) => key === "lease" || key === "idleSince");
+  return isQuiet ? context : { ...context, updatedAt: given.now };
 }
 
 /** A copy of the run to edit; the machine's own stays unchanged. */

@@ -67,6 +67,22 @@ const CATALOGS: Readonly<Record<string, Catalog>> = {
     A("short", 20, { ...QUEUE, max_pause: "6s" }),
     A("within", 20, { ...QUEUE, resume_within: "6s" }),
   ]),
+  boosted: catalogOf(
+    [
+      A("app", 20, { ...DUCK, idle_timeout: "5s" }),
+      A("listen", 85, { beneath: { all: -24 } }),
+      A("mid", 50),
+      A("call", 90),
+      A("radio", 30, { replaces: ["song"] }),
+      A("song", 20, QUEUE),
+    ],
+    {
+      priority_rules: [
+        { name: "up", when: "up", agents: ["app"], adjust: 60 },
+        { name: "down", when: "down", agents: ["app"], adjust: -20 },
+      ],
+    },
+  ),
   due: catalogOf([A("music", 20), A("talk", 50, { max_hold: "1s" }), A("note", 30)]),
   emergencyCall: catalogOf([
     A("ecall", 50, { critical: true }),
@@ -139,6 +155,16 @@ const ROWS: Readonly<Record<string, string>> = {
     "archiving | start m:music; start t:talk; say t; claim t; finish t; resume t | A=m",
   "A: a turn that fails while its session is paused keeps it from coming back":
     "yielding | start m:music; start t:talk; say t; claim t; start c:call; fail t; end c | A=m",
+  "N: a holder that asks again has the numbers of that request":
+    "boosted | start a:app; on up; resume a; start m:mid | A=a | rejected lower_priority",
+  "N: a holder that asks again may have less than before":
+    "boosted | start a:app; on down; activate a; start s:song | A=s P=a | granted preempted",
+  "N: a ducked session that is refused has the numbers of that request":
+    "boosted | start a:app; start l:listen; on up; resume a; end l; start m:mid | A=a | rejected lower_priority",
+  "N: a paused session that is refused has the numbers of that request":
+    "boosted | start a:app; start c:call; on up; resume a; start m:mid; end c; start m2:mid | A=a | rejected lower_priority",
+  "R: a holder that asks again ends what it replaces": "boosted | start r:radio; start s:song; resume r; end r | ",
+  "H: idle_timeout counts from the last request": "boosted | start a:app; pass 4000; activate a; pass 4000 | A=a",
   "S: a reserved session that is not interruptible keeps its turn":
     "reserved | start n:nav; start f:fire; end f; start c:call | P=n Q=c R=n | queued not_interruptible",
   "S: a reserved session that waits for its first turn keeps it too":
