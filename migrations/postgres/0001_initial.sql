@@ -12,6 +12,8 @@ END $$;
 CREATE TABLE migrations (
   version    integer     PRIMARY KEY,
   name       text        NOT NULL,
+  -- Of its statements: a store whose digest is another one was made by another checkout.
+  digest     text,
   applied_at timestamptz NOT NULL DEFAULT now()
 );
 -- The functions in the folder `functions` as they were applied last: a file is applied again when its digest differs.

@@ -14,6 +14,8 @@ export interface MigrationTarget {
   readonly name: string;
   /** The current version; 0 for a new database. */
   version(): Promise<number>;
+  /** What of the schema these steps make otherwise than those that were applied; undefined if they are the same. */
+  differenceFrom(applied: readonly Migration[]): Promise<string | undefined>;
   /** Apply the step and its version in one transaction. */
   apply(migration: Migration): Promise<void>;
 }
@@ -42,7 +44,8 @@ export async function listMigrations(folder: URL): Promise<Migration[]> {
 
 /**
  * Migrate a database to this program's newest version.
- * @throws Error if the database is newer than the program, or a step fails; earlier steps remain applied
+ * @throws Error if the database is newer than the program, or was made by other steps, or a step fails; earlier steps
+ *   remain applied
  */
 export async function migrate(target: MigrationTarget, migrations: readonly Migration[]): Promise<void> {
   const current = await target.version();
@@ -52,6 +55,8 @@ export async function migrate(target: MigrationTarget, migrations: readonly Migr
         "run a newer Interlock, or restore a backup made before the upgrade",
     );
   }
+  const difference = current === 0 ? undefined : await target.differenceFrom(migrations.slice(0, current));
+  if (difference !== undefined) throw new Error(otherSchema(target.name, difference));
   for (const migration of migrations.slice(current)) {
     try {
       await target.apply(migration);
@@ -63,3 +68,15 @@ export async function migrate(target: MigrationTarget, migrations: readonly Migr
     }
   }
 }
+
+/** Why a store cannot be used that has the version of this program, and not its schema. */
+export const otherSchema = (name: string, difference: string): string =>
+  `${name} was made by another checkout of Interlock: ${difference} differs here. ` +
+  "Run the checkout that made it, or name a new store; nothing in it was changed";
+
+/** SQL without comments and layout: what remains decides which schema it makes. */
+export const bareSql = (sql: string): string =>
+  sql
+    .replace(/--[^\n]*/g, "")
+    .replace(/\s+/g, " ")
+    .trim();

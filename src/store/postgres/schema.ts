@@ -3,7 +3,14 @@ import { readdir, readFile } from "node:fs/promises";
 import type { Client } from "pg";
 import type { Logger } from "../../shared/ports/logger.ts";
 import { type Meta, newMeta } from "../meta.ts";
-import { listMigrations, type Migration, type MigrationTarget, migrate, migrationsFolder } from "../migrate.ts";
+import {
+  bareSql,
+  listMigrations,
+  type Migration,
+  type MigrationTarget,
+  migrate,
+  migrationsFolder,
+} from "../migrate.ts";
 import {
   type FoundStore,
   GIVE_EPOCH,
@@ -106,10 +113,12 @@ async function readFunctions(folder: URL): Promise<FunctionFile[]> {
   return await Promise.all(
     names.map(async (name) => {
       const sql = await readFile(new URL(name, folder), "utf8");
-      return { name, sql, digest: createHash("sha256").update(sql).digest("hex") };
+      return { name, sql, digest: digestOf(sql) };
     }),
   );
 }
+
+const digestOf = (sql: string): string => createHash("sha256").update(sql).digest("hex");
 
 /** Apply the functions whose files changed since they were last applied, all in one transaction. */
 async function putFunctions(client: Client, files: readonly FunctionFile[]): Promise<void> {
@@ -158,11 +167,24 @@ class PostgresTarget implements MigrationTarget {
     return 0;
   }
 
+  async differenceFrom(applied: readonly Migration[]): Promise<string | undefined> {
+    // As JSON: a table of an older checkout has no such column.
+    const { rows } = await this.#client.query<{ version: number; digest: string | null }>(
+      "SELECT version, to_jsonb(migrations) ->> 'digest' AS digest FROM migrations",
+    );
+    const digests = new Map(rows.map(({ version, digest }) => [version, digest]));
+    return applied.find(({ version, sql }) => digests.get(version) !== digestOf(bareSql(sql)))?.name;
+  }
+
   async apply({ version, name, sql }: Migration): Promise<void> {
     await this.#client.query("BEGIN");
     try {
       await this.#client.query(sql);
-      await this.#client.query("INSERT INTO migrations (version, name) VALUES ($1, $2)", [version, name]);
+      await this.#client.query("INSERT INTO migrations (version, name, digest) VALUES ($1, $2, $3)", [
+        version,
+        name,
+        digestOf(bareSql(sql)),
+      ]);
       await this.#client.query("COMMIT");
     } catch (error) {
       // If the connection is lost, there is nothing to roll back.

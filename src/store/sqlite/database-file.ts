@@ -1,7 +1,14 @@
 import { DatabaseSync } from "node:sqlite";
 import { pathToFileURL } from "node:url";
 import { type Meta, newMeta } from "../meta.ts";
-import { listMigrations, type Migration, type MigrationTarget, migrate, migrationsFolder } from "../migrate.ts";
+import {
+  bareSql,
+  listMigrations,
+  type Migration,
+  type MigrationTarget,
+  migrate,
+  migrationsFolder,
+} from "../migrate.ts";
 import { pagesBeforeCheckpoint } from "./log-checkpoint.ts";
 import { prepareQuery } from "./query.ts";
 import { isDamaged, isNotDatabase } from "./result-code.ts";
@@ -138,6 +145,10 @@ class SqliteTarget implements MigrationTarget {
     return this.#pragma("user_version");
   }
 
+  async differenceFrom(applied: readonly Migration[]): Promise<string | undefined> {
+    return schemaDifference(this.#db, applied);
+  }
+
   async apply({ version, sql }: Migration): Promise<void> {
     this.#db.exec("BEGIN IMMEDIATE");
     try {
@@ -153,4 +164,23 @@ class SqliteTarget implements MigrationTarget {
   #pragma(name: "application_id" | "user_version"): number {
     return Object.values(this.#db.prepare(`PRAGMA ${name}`).get()!)[0] as number;
   }
+}
+
+/** The first table, index or trigger that these migrations make, and that the database lacks or has otherwise. */
+export function schemaDifference(db: DatabaseSync, applied: readonly Migration[]): string | undefined {
+  const model = new DatabaseSync(":memory:");
+  try {
+    for (const { sql } of applied) model.exec(sql);
+    const found = schemaOf(db);
+    for (const [name, sql] of schemaOf(model)) if (found.get(name) !== sql) return name;
+    return undefined;
+  } finally {
+    model.close();
+  }
+}
+
+/** The statement of each table, index and trigger, by its kind and name. */
+function schemaOf(db: DatabaseSync): Map<string, string> {
+  const rows = db.prepare("SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL").all();
+  return new Map(rows.map(({ type, name, sql }) => [`${type} ${name}`, bareSql(sql as string)]));
 }

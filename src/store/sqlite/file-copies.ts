@@ -2,7 +2,7 @@ import { link, open, rename, rm } from "node:fs/promises";
 import { resolve } from "node:path";
 import { backup, DatabaseSync } from "node:sqlite";
 import { newMeta } from "../meta.ts";
-import { listMigrations, migrationsFolder } from "../migrate.ts";
+import { listMigrations, migrationsFolder, otherSchema } from "../migrate.ts";
 import { APPLICATION_ID, damageAdvice, openReader } from "./database-file.ts";
 import { FileLock } from "./file-lock.ts";
 import { preparePath } from "./file-path.ts";
@@ -65,9 +65,11 @@ export async function restore(from: string, file: string): Promise<{ kept?: stri
 /** @throws Error with a sentence if the database is no store, is newer than this program, or is damaged */
 async function checkStore(db: DatabaseSync, file: string): Promise<void> {
   checkKind(db, file);
-  const newest = (await listMigrations(migrationsFolder("sqlite"))).length;
+  const known = await listMigrations(migrationsFolder("sqlite"));
   const version = pragma(db, "user_version");
-  if (version > newest) throw new Error(`${file} has version ${version}, and this program knows ${newest}`);
+  if (version > known.length) throw new Error(`${file} has version ${version}, and this program knows ${known.length}`);
+  const difference = schemaDifference(db, known.slice(0, version));
+  if (difference !== undefined) throw new Error(otherSchema(file, difference));
   const fault = String(Object.values(db.prepare("PRAGMA quick_check(1)").get()!)[0]);
   if (fault !== "ok") throw new Error(damageAdvice(file, fault));
 }

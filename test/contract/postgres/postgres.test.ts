@@ -107,6 +107,18 @@ describeWith([POSTGRES], "a PostgreSQL store", (start) => {
       expect(row).toEqual({ count: expect.any(Number) });
     });
 
+    test.each(["SET digest = 'other'", "SET digest = NULL"])(
+      "a database of another checkout is refused: %s",
+      async (change) => {
+        const url = await empty();
+        await (await openNode(url)).close();
+        await askDatabase(url, `UPDATE interlock.migrations ${change} WHERE version = 1`);
+        await expect(openNode(url)).rejects.toThrow(
+          /the database "interlock_\w+" .* was made by another checkout of Interlock: 0001_initial\.sql differs here/,
+        );
+      },
+    );
+
     test("a foreign schema of that name is refused; an empty one is used, and other tables are unchanged", async () => {
       const url = await empty();
       await askDatabase(url, "CREATE SCHEMA interlock; CREATE TABLE interlock.songs (); CREATE TABLE sessions (n int)");

@@ -20,6 +20,7 @@ import type { Worker } from "node:worker_threads";
 import { beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import { AppError } from "../../../src/protocol/errors.ts";
 import type { ConnectionId, FloorId, MessageId, SessionId } from "../../../src/protocol/ids.ts";
+import { restore } from "../../../src/store/sqlite/file-copies.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { ConnectionRow, Store } from "../../../src/store/store.ts";
 import { testWith } from "../../support/programs/suites.ts";
@@ -170,6 +171,17 @@ describe("opening a SQLite file", () => {
     const refusal = expect(open()).rejects;
     await refusal.toThrow(/interlock\.db has version 99, newer than the \d+ this program knows/);
     await expect(open()).rejects.toThrow("run a newer Interlock, or restore a backup made before the upgrade");
+  });
+
+  test("a database of another checkout is refused, with what differs, and one with an index more is used", async () => {
+    await (await open()).close();
+    execute(file, "CREATE INDEX an_operators ON sessions (agent_id)");
+    await (await open()).close();
+    execute(file, "DROP INDEX sessions_due; CREATE INDEX sessions_due ON sessions (due_at)");
+    const refusal =
+      /interlock\.db was made by another checkout of Interlock: index sessions_due differs here\. Run the checkout/;
+    await expect(open()).rejects.toThrow(refusal);
+    await expect(restore(file, join(folder, "restored.db"))).rejects.toThrow(refusal);
   });
 
   test("a file that is not Interlock's database is refused with a sentence, and stays unchanged", async () => {

@@ -21,6 +21,10 @@ class FakeTarget implements MigrationTarget {
     return this.#version;
   }
 
+  async differenceFrom(applied: readonly Migration[]): Promise<string | undefined> {
+    return applied.find(({ sql }) => sql !== "")?.name;
+  }
+
   async apply({ version, name }: Migration): Promise<void> {
     if (name === this.broken) throw new Error("no such column");
     this.applied.push(name);
@@ -50,6 +54,17 @@ test("a newer database is refused with what to do", async () => {
   await expect(migrate(target, THREE)).rejects.toThrow(
     "data/test.db has version 4, newer than the 3 this program knows: " +
       "run a newer Interlock, or restore a backup made before the upgrade",
+  );
+  expect(target.applied).toEqual([]);
+});
+
+test("a database that other steps have made is refused with what to do", async () => {
+  const target = new FakeTarget(2);
+  const [first, , third] = THREE;
+  const other = { version: 2, name: "0002_x.sql", sql: "CREATE TABLE other (a)" };
+  await expect(migrate(target, [first!, other, third!])).rejects.toThrow(
+    "data/test.db was made by another checkout of Interlock: 0002_x.sql differs here. Run the checkout that made it, " +
+      "or name a new store; nothing in it was changed",
   );
   expect(target.applied).toEqual([]);
 });
