@@ -1,15 +1,10 @@
 #!/usr/bin/env -S node --max-semi-space-size=32
-// Plain JavaScript that every Node can read: it checks the version before anything newer is loaded.
 import { existsSync } from "node:fs";
+import { faultOfNode } from "./needed-node.js";
 
-const NEEDED = 24;
-const found = process.versions.node;
-
-if (Number(found.split(".")[0]) < NEEDED) {
-  process.stderr.write(
-    `interlock: needs Node ${NEEDED} or newer, and this is Node ${found}.\n` +
-      `Install it from https://nodejs.org, or run it once: npx -p node@${NEEDED} -c "interlock serve"\n`,
-  );
+const fault = faultOfNode();
+if (fault !== undefined) {
+  process.stderr.write(`interlock: ${fault}\n`);
   process.exitCode = 1;
 } else {
   // A checkout runs from its sources, a package from what was built of them.

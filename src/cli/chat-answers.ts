@@ -1,29 +1,34 @@
 import type { OutgoingMessage } from "../client/client.ts";
 import type { PendingInteraction } from "../client/live/live-session.ts";
+import type { ChatWords } from "./chat-words.ts";
 
 type Response = Extract<OutgoingMessage, { requestId: string }>["response"];
 
-const APPROVALS: Readonly<Record<string, Response>> = {
-  y: "approve",
-  yes: "approve",
-  a: "approve_always",
-  always: "approve_always",
-  n: "reject",
-  no: "reject",
-};
+/** Words for each answer, in both languages whatever the chat's own. Other words are the reason of a rejection. */
+const APPROVALS = answersOf({
+  approve: "y yes ok okay yep sure 是 好 好的 可以 行",
+  approve_always: "a always 总是",
+  reject: "n no nope 否 不 不行 不可以",
+});
+
+function answersOf(words: Record<"approve" | "approve_always" | "reject", string>): ReadonlyMap<string, Response> {
+  return new Map(
+    Object.entries(words).flatMap(([response, said]) => said.split(" ").map((word) => [word, response as Response])),
+  );
+}
 
 /** The lines that show what an agent asks, with the ways to answer. */
-export function questionLines(interaction: PendingInteraction): string[] {
+export function questionLines(interaction: PendingInteraction, words: ChatWords): string[] {
   if (interaction.type === "tool_confirmation_request") {
     const { name, arguments: argumentText } = interaction.data.toolCall.function;
     return [
-      `? may it call ${name} ${argumentText}${interaction.data.isSensitive ? " (sensitive)" : ""}`,
-      "  y: yes · a: always in this session · n: no · or say why not",
+      `? ${words.mayItCall(`${name} ${argumentText}`, interaction.data.isSensitive === true)}`,
+      `  ${words.approvals}`,
     ];
   }
   const { question, options, multiSelect } = interaction.data;
   const numbered = options.map((option, index) => `  ${index + 1}: ${option}`);
-  const how = options.length === 0 ? [] : [multiSelect ? "  numbers, or other words" : "  a number, or other words"];
+  const how = options.length === 0 ? [] : [`  ${multiSelect ? words.choices : words.choice}`];
   return [`? ${question}`, ...numbered, ...how];
 }
 
@@ -31,7 +36,10 @@ export function questionLines(interaction: PendingInteraction): string[] {
 export function answerTo(interaction: PendingInteraction, sessionId: string, line: string): OutgoingMessage {
   const { requestId } = interaction;
   if (interaction.type === "tool_confirmation_request") {
-    const response = APPROVALS[line.toLowerCase()] ?? { type: "reject_with_reply" as const, reason: line };
+    const response = APPROVALS.get(line.toLowerCase().replace(/[.!。！]+$/u, "")) ?? {
+      type: "reject_with_reply" as const,
+      reason: line,
+    };
     return { type: "tool_confirmation_response", sessionId, requestId, response } as OutgoingMessage;
   }
   const { options, multiSelect } = interaction.data;

@@ -1,9 +1,9 @@
 import type { TerminalChat } from "./chat.ts";
+import type { ChatCommandName } from "./chat-words.ts";
 import { reportWhy } from "./why.ts";
 
 /** What a command needs: `/name rest`. `needsSession`: it is about the session that messages go to. */
 interface ChatCommand {
-  help: string;
   run: (chat: TerminalChat, rest: string, sessionId: string) => Promise<unknown>;
   needsSession?: true;
 }
@@ -13,57 +13,51 @@ const MAX_HISTORY = 200;
 /** The lines of the story that `/why` shows. */
 const SHOWN_LINES = 10;
 
-const onSession = (
-  help: string,
-  run: (chat: TerminalChat, sessionId: string, rest: string) => Promise<unknown>,
-): ChatCommand => ({
-  help,
+const onSession = (run: (chat: TerminalChat, sessionId: string, rest: string) => Promise<unknown>): ChatCommand => ({
   needsSession: true,
   run: (chat, rest, sessionId) => run(chat, sessionId, rest),
 });
 
-const COMMANDS: Readonly<Record<string, ChatCommand>> = {
-  agents: { help: "the agents", run: listAgents },
-  sessions: { help: "your sessions; /session N chooses one", run: listSessions },
-  session: { help: "N: send messages to this session", run: chooseSession },
+const COMMANDS: Readonly<Record<ChatCommandName, ChatCommand>> = {
+  agents: { run: listAgents },
+  sessions: { run: listSessions },
+  session: { run: chooseSession },
   new: {
-    help: "[AGENT]: begin a session",
     run: async (chat, rest) => {
       const { agentId } = await chat.create(rest || undefined);
-      chat.say(`a new session with ${chat.nameOf(agentId)}`);
+      chat.say(chat.words.newSession(chat.nameOf(agentId)));
     },
   },
-  switch: onSession("AGENT: hand the session over to this agent", (chat, sessionId, agentId) =>
+  switch: onSession((chat, sessionId, agentId) =>
     chat.setting.client.send({ type: "switch_agent", sessionId, agentId }),
   ),
-  pause: onSession("release the floor", (chat, id) => chat.setting.client.pauseSession(id)),
-  resume: onSession("request the floor again", (chat, id) => chat.setting.client.resumeSession(id)),
-  abort: onSession("end the agent's turn", (chat, sessionId) => chat.setting.client.send({ type: "abort", sessionId })),
-  archive: onSession("end the session", (chat, id) => chat.setting.client.archiveSession(id)),
-  "stop-all": onSession("end all sessions that compete for the floor", async (chat, id) => {
+  pause: onSession((chat, id) => chat.setting.client.pauseSession(id)),
+  resume: onSession((chat, id) => chat.setting.client.resumeSession(id)),
+  abort: onSession((chat, sessionId) => chat.setting.client.send({ type: "abort", sessionId })),
+  archive: onSession((chat, id) => chat.setting.client.archiveSession(id)),
+  "stop-all": onSession(async (chat, id) => {
     const { archived } = await chat.setting.client.stopAll(chat.sessions.get(id)!.floorId);
-    chat.say(`ended: ${archived.length}`);
+    chat.say(chat.words.ended(archived.length));
   }),
-  why: onSession("what silences the session, the last decisions, and what would let it through", explain),
-  history: onSession("earlier messages", (chat, id) => chat.showMessages(id, MAX_HISTORY)),
-  help: { help: "this list", run: async (chat) => showHelp(chat) },
-  quit: { help: "leave; your sessions stay", run: async () => undefined },
+  why: onSession(explain),
+  history: onSession((chat, id) => chat.showMessages(id, MAX_HISTORY)),
+  help: { run: async (chat) => showHelp(chat) },
+  quit: { run: async () => undefined },
 };
 
 /** Run the command typed after `/`. @returns false to end the chat */
 export async function runChatCommand(chat: TerminalChat, line: string): Promise<boolean> {
   const [, name = "", rest = ""] = /^\/(\S*)\s*(.*)$/s.exec(line) ?? [];
-  const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
+  const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name as ChatCommandName] : undefined;
   if (name === "quit") return false;
-  if (!command) chat.say(`there is no /${name}: /help lists the commands`);
-  else if (command.needsSession && chat.current === undefined)
-    chat.say("there is no session yet: send a message, or /new");
+  if (!command) chat.say(chat.words.noCommand(name));
+  else if (command.needsSession && chat.current === undefined) chat.say(chat.words.noSession);
   else await command.run(chat, rest.trim(), chat.current ?? "");
   return true;
 }
 
 async function showHelp(chat: TerminalChat): Promise<void> {
-  for (const [name, { help }] of Object.entries(COMMANDS)) chat.say(`  /${name.padEnd(10)} ${help}`);
+  for (const [name, help] of Object.entries(chat.words.help)) chat.say(`  /${name.padEnd(10)} ${help}`);
 }
 
 async function listAgents(chat: TerminalChat): Promise<void> {
@@ -86,11 +80,12 @@ async function listSessions(chat: TerminalChat): Promise<void> {
 async function chooseSession(chat: TerminalChat, rest: string): Promise<void> {
   const chosen = numbered(chat).find(({ id }, index) => id === rest || String(index + 1) === rest);
   if (chosen) await chat.choose(chosen.id);
-  else chat.say("/session N: a number of /sessions");
+  else chat.say(chat.words.noSuchNumber);
 }
 
 async function explain(chat: TerminalChat, what: string): Promise<void> {
-  const query = { what, limit: SHOWN_LINES, nameOf: (agentId: string) => chat.nameOf(agentId) };
+  const { language } = chat.setting;
+  const query = { what, limit: SHOWN_LINES, nameOf: (agentId: string) => chat.nameOf(agentId), language };
   const { lines } = await reportWhy(chat.setting.client, query, Date.now());
   for (const line of lines) chat.say(line);
 }

@@ -9,6 +9,8 @@ import type { Message } from "../protocol/message.ts";
 import type { AgentInfo, Session } from "../protocol/session.ts";
 import { answerTo, questionLines } from "./chat-answers.ts";
 import type { ChatScreen } from "./chat-screen.ts";
+import { CHAT, type ChatWords } from "./chat-words.ts";
+import type { Language } from "./language.ts";
 import { AGENT_MARK, type NarrationPiece, Narrator, USER_MARK } from "./narration.ts";
 import type { Style } from "./paint.ts";
 import { cutToWidth } from "./text-width.ts";
@@ -19,6 +21,7 @@ export interface ChatSetting {
   /** The agent of new sessions. Default: the catalogue's. */
   agentId: string | undefined;
   screen: ChatScreen;
+  language: Language;
   /** Runs a line that begins with `/`. Returns false to end the chat. */
   command: (chat: TerminalChat, line: string) => Promise<boolean>;
 }
@@ -68,7 +71,11 @@ export class TerminalChat {
   constructor(setting: ChatSetting, signal: AbortSignal) {
     this.setting = setting;
     this.#signal = signal;
-    this.#narrator = new Narrator((agentId) => this.nameOf(agentId));
+    this.#narrator = new Narrator((agentId) => this.nameOf(agentId), setting.language);
+  }
+
+  get words(): ChatWords {
+    return CHAT[this.setting.language];
   }
 
   /** Resolves when the chat cannot continue. */
@@ -76,8 +83,9 @@ export class TerminalChat {
     return this.#over.promise;
   }
 
-  /** Connect, and find the user's sessions. @throws ClientError */
+  /** Connect, and find the user's sessions. @throws ClientError, also if no node answers: a connection waits for one */
   async open(): Promise<void> {
+    await this.setting.client.listSessions({ userId: this.setting.userId, pageSize: 1 });
     await this.#openConnection();
     await this.find();
   }
@@ -130,7 +138,7 @@ export class TerminalChat {
     this.current = sessionId;
     await this.showMessages(sessionId);
     const question = this.#questions.get(sessionId);
-    if (question) for (const line of questionLines(question)) this.say(line);
+    if (question) for (const line of questionLines(question, this.words)) this.say(line);
   }
 
   /** A new session, which messages go to from now on. */
@@ -205,6 +213,7 @@ export class TerminalChat {
   /** A refusal of the arbiter arrives as an event too, which says more. */
   #report(error: unknown): void {
     if (!(error instanceof ClientError)) throw error;
+    if (error.code === "agent_busy") return this.say(`· ${this.words.busy}`, "waiting");
     this.hasFailed = true;
     if (error.code !== "rejected") this.say(`✗ ${error.code}: ${error.message}`, "refused");
   }
@@ -225,7 +234,7 @@ export class TerminalChat {
     connection.connected.resolve();
     if (isNew) await this.#readAgain(connection);
     // After the sessions, because a line typed in answer to these words needs them.
-    if (this.#isAway) this.say("— connected again —");
+    if (this.#isAway) this.say(this.words.back);
     this.#isAway = false;
   }
 
@@ -290,15 +299,15 @@ export class TerminalChat {
     this.#connectionOf.set(sessionId, connection);
     this.#learn(event, sessionId);
     if (event.type === "message" && !this.#isNews(event.data)) return;
+    // The refusal of a request, whose answer says the same.
+    if (event.type === "error" && event.data.runId === undefined) return;
     if (event.type === "error") this.hasFailed = true;
-    // The decision of the arbiter says more.
-    if (event.type === "error" && event.data.errorCode === "rejected") return;
     for (const piece of this.#narrator.describe(event)) this.#showPiece(piece);
     switch (event.type) {
       case "session_created":
         return this.#keep(event.data);
       case "agent_switched":
-        return this.say(`↺ ${this.nameOf(event.data.previousAgentId)} hands over to ${event.data.agentName}`);
+        return this.say(`↺ ${this.words.handsOver(this.nameOf(event.data.previousAgentId), event.data.agentName)}`);
       case "tool_call":
         return this.#showTool(event.data.agent, `⚙ ${event.data.function.name} ${event.data.function.arguments}`);
       case "tool_result":
@@ -347,7 +356,7 @@ export class TerminalChat {
     if (content === "") return;
     const agentId = agent?.path[0] ?? this.sessions.get(sessionId)?.agentId ?? "";
     const { screen } = this.setting;
-    const who = role === "user" ? `you ${USER_MARK} ` : `${this.nameOf(agentId)} ${AGENT_MARK} `;
+    const who = role === "user" ? `${this.words.you} ${USER_MARK} ` : `${this.nameOf(agentId)} ${AGENT_MARK} `;
     screen.stream(who, content);
     screen.endText();
   }
@@ -356,8 +365,8 @@ export class TerminalChat {
     this.#questions.set(sessionId, question);
     const isElsewhere = sessionId !== this.current;
     const agentId = this.sessions.get(sessionId)?.agentId ?? "";
-    if (isElsewhere) this.say(`? ${this.nameOf(agentId)} asks in another session: /sessions shows them`);
-    else for (const line of questionLines(question)) this.say(line);
+    if (isElsewhere) this.say(`? ${this.words.asksElsewhere(this.nameOf(agentId))}`);
+    else for (const line of questionLines(question, this.words)) this.say(line);
     // The run goes on when the question is answered: no line waits for its end.
     for (const run of this.#runs.values()) run.resolve();
     for (const runId of this.#runs.keys()) this.#runs.set(runId, Promise.withResolvers());
@@ -365,7 +374,7 @@ export class TerminalChat {
 
   #complete({ runId, cancelled }: ServerEventOf<"complete">["data"]): void {
     this.setting.screen.endText();
-    if (cancelled) this.say("■ aborted", "quiet");
+    if (cancelled) this.say(`■ ${this.words.aborted}`, "quiet");
     this.#runs.get(runId)?.resolve();
     this.#runs.delete(runId);
   }
@@ -373,6 +382,6 @@ export class TerminalChat {
   #noteStatus(status: StreamStatus): void {
     if (status !== "waiting" || this.#isAway) return;
     this.#isAway = true;
-    this.say("— the connection is lost; trying again —");
+    this.say(this.words.lost);
   }
 }

@@ -6,9 +6,9 @@ import type { Stage } from "./drive-stage.ts";
 
 /** The values of config/car.yaml that its scene depends on. */
 export const CAR_CAST: Cast = {
-  phone_agent: { priority: 90, interruptible: false },
-  prompt_agent: { priority: 80, interruptible: false },
-  music_agent: { priority: 20, interruptible: true },
+  phone_agent: { priority: 90, interruptible: false, zh: "电话" },
+  prompt_agent: { priority: 80, interruptible: false, zh: "导航播报" },
+  music_agent: { priority: 20, interruptible: true, zh: "音乐" },
 };
 
 /** How long a prompt is spoken, and how long the music plays between two prompts, in ms. */

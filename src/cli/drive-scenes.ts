@@ -10,18 +10,18 @@ export interface Scene {
   play(stage: Stage): Promise<void>;
 }
 
-/** The agents that scenes need. */
-export type Cast = Readonly<Record<string, { priority: number; interruptible: boolean }>>;
+/** The agents that scenes need, each with its name in Chinese, which a catalogue does not have. */
+export type Cast = Readonly<Record<string, { priority: number; interruptible: boolean; zh: string }>>;
 
 /** The values of the shipped catalogue that the scenes depend on. */
 export const CAST: Cast = {
-  phone_agent: { priority: 90, interruptible: false },
-  navigation_agent: { priority: 80, interruptible: false },
-  planner_agent: { priority: 60, interruptible: true },
-  vehicle_control_agent: { priority: 50, interruptible: true },
-  weather_agent: { priority: 30, interruptible: true },
-  music_agent: { priority: 20, interruptible: true },
-  chat_agent: { priority: 10, interruptible: true },
+  phone_agent: { priority: 90, interruptible: false, zh: "电话" },
+  navigation_agent: { priority: 80, interruptible: false, zh: "导航" },
+  planner_agent: { priority: 60, interruptible: true, zh: "行程" },
+  vehicle_control_agent: { priority: 50, interruptible: true, zh: "车辆控制" },
+  weather_agent: { priority: 30, interruptible: true, zh: "天气" },
+  music_agent: { priority: 20, interruptible: true, zh: "音乐" },
+  chat_agent: { priority: 10, interruptible: true, zh: "闲聊" },
 };
 
 const call: Scene = {

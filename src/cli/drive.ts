@@ -78,7 +78,7 @@ export async function drive(baseUrl: string, out: Output, options: DriveOptions 
     }
     print(paint("title", found.title[language]));
     print(`${baseUrl} · ${drawLegend(paint, language)}`);
-    const nameOf = namesOf(agents);
+    const nameOf = namesOf(agents, language === "zh" ? found.cast : {});
     const driveId = randomUUID().slice(0, 8);
     const played: Played[] = [];
     for (const [index, scene] of found.scenes.entries()) {
@@ -93,7 +93,7 @@ export async function drive(baseUrl: string, out: Output, options: DriveOptions 
     return sumUp(played, language, paint, print);
   } catch (error) {
     if (signal?.aborted) print("The drive was stopped.");
-    else print(explain(error, baseUrl));
+    else print(explain(error, baseUrl, env));
     return 1;
   }
 }
@@ -110,7 +110,7 @@ interface Setting {
 
 async function play(scene: Scene, setting: Setting): Promise<Played> {
   const { client, userId, language, nameOf, paint, print, options } = setting;
-  const { patienceMs = PATIENCE_MS, signal } = options;
+  const { patienceMs = PATIENCE_MS, signal, env } = options;
   const stage = await Stage.open({ client, userId, language, patienceMs, signal });
   let fault: unknown;
   try {
@@ -128,7 +128,7 @@ async function play(scene: Scene, setting: Setting): Promise<Played> {
     { en: "at no time were two sessions active", zh: "任何时刻都没有两个会话同时激活" },
     stage.mostActive === 1,
   );
-  if (fault) stage.check(explain(fault, ""), false);
+  if (fault) stage.check(explain(fault, "", env), false);
 
   const timeline = readTimeline(stage.floor);
   const lines = narrate(stage.received, stage.floor, nameOf, language);
@@ -183,14 +183,17 @@ function findMismatches(agents: readonly AgentView[], cast: Cast): string[] {
   });
 }
 
-function namesOf(agents: readonly AgentView[]): (agentId: string) => string {
+/** @param cast agents whose names are those of the scenes */
+function namesOf(agents: readonly AgentView[], cast: Cast): (agentId: string) => string {
   const names = new Map(agents.map(({ id, name }) => [id as string, name]));
-  return (agentId) => names.get(agentId) ?? agentId;
+  return (agentId) => cast[agentId]?.zh ?? names.get(agentId) ?? agentId;
 }
 
 /** Whether the node is unreachable, so that no further scene can be played. */
 const isLost = (fault: unknown): boolean => fault instanceof ClientError && fault.code === "unreachable";
 
-function explain(error: unknown, baseUrl: string): string {
-  return error instanceof SceneFault || error instanceof TypeError ? error.message : explainFailure(error, baseUrl);
+function explain(error: unknown, baseUrl: string, env: DriveOptions["env"] = {}): string {
+  return error instanceof SceneFault || error instanceof TypeError
+    ? error.message
+    : explainFailure(error, { baseUrl, env });
 }

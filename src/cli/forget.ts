@@ -54,7 +54,7 @@ export async function runForget(userId: string, options: ForgetOptions, terminal
     const { code } = error as NodeJS.ErrnoException;
     if (code === "EEXIST") return refuse(`nothing was deleted, because ${options.export} exists: name a new file`);
     if ((error as NodeJS.ErrnoException).syscall) return refuse(`nothing was deleted: ${(error as Error).message}`);
-    return refuse(explainFailure(error, options.url));
+    return refuse(explainFailure(error, { baseUrl: options.url, env }));
   }
 }
 

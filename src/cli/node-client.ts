@@ -4,8 +4,8 @@ import type { Language } from "./language.ts";
 
 type Env = Readonly<Record<string, string | undefined>>;
 
-/** The error codes for a caller that may not act for other users, whose sessions then appear not to exist. */
-const LOCKED_OUT: ReadonlySet<string> = new Set(["unauthorized", "forbidden", "not_found"]);
+/** The error codes for a caller that is known, and may not act for other users or operators. */
+const NOT_ALLOWED: ReadonlySet<string> = new Set(["forbidden", "not_found"]);
 
 const ABSENT: ReadonlySet<string> = new Set(["session_not_found", "not_found"]);
 
@@ -22,17 +22,22 @@ export function clientOf(baseUrl: string, env: Env, language?: Language): Client
   return createClient({ baseUrl, headers });
 }
 
+interface Failed {
+  baseUrl: string;
+  env: Env;
+  /** What the command needs of `INTERLOCK_TOKEN`. Default: an operator's. */
+  needed?: string;
+  /** The sentence if what was asked for does not exist. */
+  absent?: string | undefined;
+}
+
 /**
  * Why a command of the client failed, as a sentence.
- * @param needed what the command needs of `INTERLOCK_TOKEN`
- * @param absent the sentence if what was asked for does not exist
  * @throws the error itself if it is a fault of this program
  */
 export function explainFailure(
   error: unknown,
-  baseUrl: string,
-  needed = "an operator's token or key",
-  absent?: string,
+  { baseUrl, env, needed = "an operator's token or key", absent }: Failed,
 ): string {
   if (!(error instanceof ClientError)) throw error;
   if (error.code === "unreachable") {
@@ -40,8 +45,14 @@ export function explainFailure(
   }
   if (error.code === "unexpected_answer") return `The server at ${baseUrl} is not Interlock. ${error.message}`;
   if (absent !== undefined && ABSENT.has(error.code)) return absent;
-  if (LOCKED_OUT.has(error.code)) {
-    return `The node at ${baseUrl} requires authentication: set INTERLOCK_TOKEN to ${needed}.`;
+  const hasToken = Boolean(env["INTERLOCK_TOKEN"]);
+  if (error.code === "unauthorized") {
+    return hasToken
+      ? `The node at ${baseUrl} does not know the token or key in INTERLOCK_TOKEN: it is wrong, has expired or was withdrawn. Needed is ${needed}.`
+      : `The node at ${baseUrl} requires authentication: set INTERLOCK_TOKEN to ${needed}.`;
+  }
+  if (hasToken && NOT_ALLOWED.has(error.code)) {
+    return `The token or key in INTERLOCK_TOKEN is another user's: the node at ${baseUrl} knows it, and requires ${needed} for this.`;
   }
   return `The server refused with ${error.code}: ${error.message}`;
 }

@@ -28,7 +28,7 @@ export function addNodeCommands({ add, end, stdout }: CommandLine): void {
       if (json) printJson(process.stdout, facts);
       else printLines(process.stdout, lines);
     } catch (error) {
-      complain(process.stderr, explainFailure(error, url, undefined, absent));
+      complain(process.stderr, explainFailure(error, { baseUrl: url, env: process.env, absent }));
       end(1);
     }
   };
@@ -75,14 +75,15 @@ export function addNodeCommands({ add, end, stdout }: CommandLine): void {
     .addOption(urlOption())
     .option("--agent <name>", "the agent of new sessions; default: the catalogue's")
     .option("--user <name>", "whose sessions they are; default: the user of this machine")
-    .action(async (options: { url: string; agent?: string; user?: string }) => {
+    .addOption(languageOption("the language of the sentences; default: that of the terminal"))
+    .action(async ({ lang, ...options }: { url: string; agent?: string; user?: string; lang?: Language }) => {
       const { runChat } = await import("./run-chat.ts");
       const stopping = new AbortController();
       for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.once(signal, () => stopping.abort());
       // The session of a pipe ends first.
       const { onError } = stdout;
       stdout.onError = (error) => (error.code === "EPIPE" ? stopping.abort() : onError(error));
-      end(await runChat({ ...options, signal: stopping.signal }, process));
+      end(await runChat({ ...options, language: lang, signal: stopping.signal }, process));
     });
 
   add("forget", "Delete all that a running store has about a user, with its sessions; for operators.", [TOKEN_NOTE])

@@ -3,6 +3,7 @@ import { createInterface, type Interface } from "node:readline";
 import { TerminalChat } from "./chat.ts";
 import { runChatCommand } from "./chat-commands.ts";
 import { PlainScreen, TerminalScreen } from "./chat-screen.ts";
+import { type Language, languageOf } from "./language.ts";
 import { clientOf, explainFailure } from "./node-client.ts";
 import { paintFor } from "./paint.ts";
 import { complain, printLines } from "./printed-lines.ts";
@@ -15,6 +16,8 @@ export interface ChatOptions {
   /** Default: the name of this machine's user. */
   user?: string | undefined;
   agent?: string | undefined;
+  /** Of the sentences. Default: the terminal's. */
+  language?: Language | undefined;
   /** Ends the chat. */
   signal: AbortSignal;
 }
@@ -36,12 +39,14 @@ export async function runChat(options: ChatOptions, { stdin, stdout, stderr, env
   const closing = new AbortController();
   const signal = AbortSignal.any([options.signal, closing.signal]);
   const paint = paintFor(stdout, env);
+  const language = options.language ?? languageOf(env);
   const chat = new TerminalChat(
     {
-      client: clientOf(options.url, env),
+      client: clientOf(options.url, env, language),
       userId: options.user ?? userInfo().username,
       agentId: options.agent,
       command: runChatCommand,
+      language,
       screen: isTyped ? new TerminalScreen(reader, stdout, paint) : new PlainScreen(stdout, paint),
     },
     signal,
@@ -54,7 +59,10 @@ export async function runChat(options: ChatOptions, { stdin, stdout, stderr, env
     return chat.hasFailed && !isTyped ? 1 : 0;
   } catch (error) {
     if (signal.aborted) return 0;
-    complain(stderr, explainFailure(error, options.url, "an operator's token or key, or that of --user"));
+    complain(
+      stderr,
+      explainFailure(error, { baseUrl: options.url, env, needed: "an operator's token or key, or that of --user" }),
+    );
     return 1;
   } finally {
     closing.abort();
@@ -98,7 +106,7 @@ function linesOf(reader: Interface, signal: AbortSignal): AsyncIterable<string> 
 async function converse(chat: TerminalChat, lines: AsyncIterable<string>, reader: Interface): Promise<void> {
   const latest = chat.latest();
   if (latest) await chat.choose(latest.id);
-  chat.say("/help lists the commands, /quit or Ctrl-C leaves");
+  chat.say(chat.words.hint);
   const prompt = () => {
     const session = chat.current === undefined ? undefined : chat.sessions.get(chat.current);
     const agentId = session?.agentId ?? chat.setting.agentId;

@@ -13,6 +13,16 @@ const en = {
   unavailable: (name: string) => `${name} does not come up: its agent is disabled, or no longer in the catalogue`,
   pausedByUser: (name: string) => `${name} is paused by its user: only a resume, or its next message, brings it back`,
   gaveBack: (name: string) => `${name} gave the floor back: only a resume, or its next message, lets it ask again`,
+  lapsed: (name: string) =>
+    `${name} lost its place: its program sent no heartbeat for longer than its lease. A heartbeat alone does not bring it ` +
+    "back: its program, once it runs again, must resume the session",
+  leftQueue: (name: string, hasLapsed: boolean) =>
+    `${name} no longer waits for the floor: ${hasLapsed ? "its program sent no heartbeat for longer than its lease" : "it waited for as long as it may (queue_timeout)"}. ` +
+    "It asks again when it is activated, or with its next message",
+  failed: (name: string, message: string, code: string) =>
+    `the last turn of ${name} failed: ${message} (${code}). Its next message begins a new turn`,
+  retryAt: (time: string) => `, which its provider does not refuse from ${time} on`,
+  providersReason: "interlock status shows operators what the provider itself said",
   restricted: (name: string, which: string) =>
     `${name} is paused because it is not allowed now${which === "" ? "" : ` (${which})`}: it comes back by itself when that ` +
     "is over",
@@ -49,6 +59,13 @@ const zh: WhyWords = {
   unavailable: (name) => `${name}不会播放：它的智能体已停用，或已不在目录中`,
   pausedByUser: (name) => `${name}被用户暂停：只有恢复它，或它的下一条消息，才会让它回来`,
   gaveBack: (name) => `${name}交还了发言权：只有恢复它，或它的下一条消息，才会让它再次请求`,
+  lapsed: (name) =>
+    `${name}失去了位置：它的程序超过租约时间没有心跳。仅有心跳不会让它回来：程序重新运行后，须恢复这个会话`,
+  leftQueue: (name, hasLapsed) =>
+    `${name}不再等发言权：${hasLapsed ? "它的程序超过租约时间没有心跳" : "它已等到允许的上限（queue_timeout）"}。激活它，或它的下一条消息，会让它再次请求`,
+  failed: (name, message, code) => `${name}的上一轮失败：${message}（${code}）。它的下一条消息会开始新的一轮`,
+  retryAt: (time) => `，其服务方从 ${time} 起不再拒绝`,
+  providersReason: "interlock status 向运维人员显示服务方自己的说法",
   restricted: (name, which) => `${name}被暂停，因为现在不允许${which === "" ? "" : `（${which}）`}：限制解除后自动恢复`,
   paused: (name, by, blocker) =>
     `${name}被暂停${by === undefined ? "" : `，让位给${by}`}，在等${blocker}：会自动恢复，除非它的智能体设为 resume: manual`,

@@ -71,7 +71,9 @@ export async function reportWhy(
   const layout = { width: WIDTH, maxLines: MAX_LINES, timeOf: isToday ? timeOf : dayOf, nameOf, paint };
   const story = shown.length > 0 ? layOut(shown, layout) : [WHY[language].noDecision(session !== undefined)];
   const text = [
-    ...[...(session ? [nowOf(session, about)] : []), ...floorNow(about)].flatMap((line) => wrapped(line)),
+    ...[...(session ? [nowOf(session, about), ...failureOf(session, about)] : []), ...floorNow(about)].flatMap((line) =>
+      wrapped(line),
+    ),
     "",
     ...story,
     ...(ifAsked && session ? ["", ...previewLines(ifAsked, nameOf(session.agentId), language)] : []),
@@ -141,7 +143,7 @@ function nowOf(session: Session, story: Story): string {
     case "archived":
       return words.hasEnded(name);
     case "created": {
-      if (session.queuedAt === undefined) return words.requestsNothing(name);
+      if (session.queuedAt === undefined) return whyNotQueued(name, story);
       if (isUnavailable(story)) return words.unavailable(name);
       return words.waits(
         name,
@@ -152,6 +154,27 @@ function nowOf(session: Session, story: Story): string {
     case "paused":
       return whyPaused(session, story);
   }
+}
+
+/** Whether it never asked, was refused, or has left the queue. */
+function whyNotQueued(name: string, { events, language }: Story): string {
+  const words = WHY[language];
+  const decided = events.findLast((event) => event.type === "arbitration");
+  const reason = decided?.type === "arbitration" ? decided.data.reason : undefined;
+  const hasLeft = reason === "lease_expired" || reason === "queue_timeout";
+  return hasLeft ? words.leftQueue(name, reason === "lease_expired") : words.requestsNothing(name);
+}
+
+/** Why the session's last turn failed, and what helps. */
+function failureOf({ agentId, activity, failure }: Session, { nameOf, language }: Story): string[] {
+  if (activity !== "failed" || !failure) return [];
+  const { errorCode, message, retryAt } = failure;
+  const words = WHY[language];
+  const sentence = words.failed(nameOf(agentId), message.replace(/\.$/, ""), errorCode);
+  return [
+    retryAt === undefined ? sentence : sentence + words.retryAt(timeOf(retryAt)),
+    ...(errorCode.startsWith("provider_") ? [words.providersReason] : []),
+  ];
 }
 
 const blockerOf = ({ view: { holder }, nameOf, language }: Story): string =>
@@ -165,12 +188,12 @@ function whyPaused(session: Session, story: Story): string {
   const words = WHY[language];
   const name = nameOf(session.agentId);
   if (session.pausedBy === "user") return words.pausedByUser(name);
-  if (session.pausedBy === "yield") return words.gaveBack(name);
+  const paused = events.findLast((event) => event.type === "session_transition" && event.data.to === "paused");
+  const { by, reason } = (paused?.data ?? {}) as { by?: { agentId: string }; reason?: string };
+  if (session.pausedBy === "yield") return reason === "lease_expired" ? words.lapsed(name) : words.gaveBack(name);
   // Agents and restrictions come and go while it is paused.
   if (isUnavailable(story)) return words.unavailable(name);
   if (ifAsked?.reason === "restricted") return words.restricted(name, (view.restrictedBy ?? []).join(", "));
-  const paused = events.findLast((event) => event.type === "session_transition" && event.data.to === "paused");
-  const { by } = (paused?.data ?? {}) as { by?: { agentId: string } };
   return words.paused(name, by && nameOf(by.agentId), blockerOf(story));
 }
 

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { PassThrough } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
+import type { Language } from "../../src/cli/language.ts";
 import { runChat } from "../../src/cli/run-chat.ts";
 import { createClient } from "../../src/client/client.ts";
 import { BARE_ENV } from "../support/agents/bare-env.ts";
@@ -19,7 +20,7 @@ afterAll(() => node.stop());
 const ENTRY = fileURLToPath(new URL("../../bin/interlock.js", import.meta.url));
 
 /** A chat that reads a pipe. `says` waits until its output has a text, and removes all until its end. */
-function chatting(options: { url?: string; user?: string; agent?: string } = {}) {
+function chatting(options: { url?: string; user?: string; agent?: string; language?: Language } = {}) {
   const stdin = new PassThrough();
   const stopping = new AbortController();
   onTestFinished(() => stopping.abort());
@@ -37,8 +38,8 @@ function chatting(options: { url?: string; user?: string; agent?: string } = {})
     },
   };
   const streams = { stdin, stdout, stderr: { write: (piece: string) => (errors += piece) }, env: {} };
-  const { url = node.url, user = node.newUser(), agent } = options;
-  const done = runChat({ url, user, agent, signal: stopping.signal }, streams as unknown as NodeJS.Process);
+  const { url = node.url, user = node.newUser(), agent, language } = options;
+  const done = runChat({ url, user, agent, language, signal: stopping.signal }, streams as unknown as NodeJS.Process);
   return {
     user,
     done,
@@ -106,6 +107,34 @@ describe("a chat from a pipe", () => {
     expect(chat.text).toContain("✗ Music is refused: 20 < 90 (lower_priority)");
   });
 
+  test("a message to an agent that still answers is told once, and is no failure", async () => {
+    const chat = chatting();
+    const { session } = await client.createSession({ userId: chat.user, agentId: "general", activate: true });
+    await client.send({ type: "chat", sessionId: session.id, content: "play" });
+    for (const line of ["/session 1", "hello", "/abort"]) chat.type(line);
+    chat.end();
+    expect(await chat.done).toBe(0);
+    expect(chat.text.match(/still answers|agent_busy|fails/g)).toEqual(["still answers"]);
+  });
+
+  test("a confirmation takes ok for yes", async () => {
+    const chat = chatting();
+    for (const line of ["delete", "OK", "delete", "好的"]) chat.type(line);
+    chat.end();
+    expect(await chat.done).toBe(0);
+    expect(chat.text.match(/General › .*/g)).toEqual(["General › Deleted.", "General › Deleted."]);
+  });
+
+  test("a chat speaks the language that it is given, and so do the decisions about its sessions", async () => {
+    const chat = chatting({ agent: "music", language: "zh" });
+    await client.createSession({ userId: chat.user, agentId: "phone", activate: true });
+    for (const line of ["/nonsense", "hello"]) chat.type(line);
+    chat.end();
+    expect(await chat.done).toBe(1);
+    expect(chat.text).toContain("没有 /nonsense 这个命令：/help 列出命令");
+    expect(chat.text).toContain("✗ Music 被拒绝：20 < 90 (lower_priority) “Phone进行中；Music需要等待。”");
+  });
+
   test("a node that requires a token, and one that does not answer, are a sentence and code 1", async () => {
     const file = await writeTemporary("keys.yaml", keysFile([{ owner: "ann", key: "k" }]), onTestFinished);
     const locked = await NodeUnderTest.start({ settings: { INTERLOCK_AUTH: `keys:${file}` } });
@@ -113,6 +142,9 @@ describe("a chat from a pipe", () => {
     const chat = chatting({ url: locked.url });
     expect(await chat.done).toBe(1);
     expect(chat.errors).toMatch(/^interlock: The node at \S+ requires authentication: set INTERLOCK_TOKEN/);
+    const lone = chatting({ url: `http://127.0.0.1:${await freePort()}` });
+    expect(await lone.done).toBe(1);
+    expect([lone.text, lone.errors]).toEqual(["", expect.stringMatching(/^interlock: No Interlock node answers at /)]);
   });
 });
 

@@ -129,9 +129,8 @@ test("why tells what silenced a session, who refused it, what it waits for and w
     expect.stringMatching(/ {4}需要 priority > 90 and priority ≥ phone's$/),
     expect.stringMatching(/preemption_threshold \(none is set\)$/),
     "",
-    expect.stringMatching(/^如果patient现在请求：排队：10 < 90 \(lower_priority\) “Patient/),
-    expect.stringMatching(/”$/),
-    "它需要 priority > 90 and priority ≥ phone's preemption_threshold (none is set)。",
+    "如果patient现在请求：排队：10 < 90 (lower_priority) “Phone结束后，Patient开始。”",
+    "它需要 priority > 90 且 priority ≥ phone 的 preemption_threshold（未设置）。",
     "",
   ]);
   const chinese = await reportWhy(client, { what: music.id, limit: 20, language: "zh" }, Date.now());
@@ -292,6 +291,23 @@ test("a node that does not answer, or requires a token, is a sentence and code 1
     1,
     expect.stringMatching(/requires authentication: set INTERLOCK_T/),
   ]);
+  vi.stubEnv("INTERLOCK_TOKEN", "wrong");
+  const wrong = await runHere(["status", "--url", locked.url]);
+  expect([wrong.code, wrong.stderr]).toEqual([
+    1,
+    expect.stringMatching(
+      /does not know the token or key in INTERLOCK_TOKEN: it is wrong, has expired or was withdrawn/,
+    ),
+  ]);
+  vi.stubEnv("INTERLOCK_TOKEN", "k");
+  const another = await runHere(["status", "--url", locked.url]);
+  expect([another.code, another.stderr]).toEqual([
+    1,
+    expect.stringMatching(
+      /^interlock: The token or key in INTERLOCK_TOKEN is another user's: .+ an operator's token or key/,
+    ),
+  ]);
+  vi.unstubAllEnvs();
   const nowhere = await interlock(tmpdir(), "status", "--url", "http://127.0.0.1:9");
   expect([nowhere.code, nowhere.stderr]).toEqual([
     1,

@@ -38,6 +38,15 @@ function toldIn(scene: string): string[] {
 const SPOKEN = [
   {
     options: { env: { LANG: "de_DE.UTF-8" } },
+    names: {
+      music: "Music",
+      phone: "Phone",
+      chat: "Chat",
+      navigation: "Navigation",
+      planner: "Planner",
+      windows: "Vehicle Control",
+      weather: "Weather",
+    },
     scenes: ["A call interrupts the music", "Music plays. A call comes in, is answered and ends"],
     paused: "The music is paused.",
     resumed: "The music goes on.",
@@ -59,6 +68,15 @@ const SPOKEN = [
   },
   {
     options: { env: { LANG: "zh_CN.UTF-8" } },
+    names: {
+      music: "音乐",
+      phone: "电话",
+      chat: "闲聊",
+      navigation: "导航",
+      planner: "行程",
+      windows: "车辆控制",
+      weather: "天气",
+    },
     scenes: ["电话打断音乐", "电话打进来"],
     paused: "音乐已暂停",
     resumed: "继续播放音乐",
@@ -70,8 +88,8 @@ const SPOKEN = [
     weather: "今天晴，22 度，东南风二级，不用带伞。",
     isForeign: /Scarborough|has to wait|go ahead|floor\b(?!\/)|paused\b|followed|the /,
     told: {
-      paused: "被暂停，让位给Phone",
-      granted: (numbers: string) => `拥有发言权：${numbers}，Music可以被打断`,
+      paused: "被暂停，让位给电话",
+      granted: (numbers: string) => `拥有发言权：${numbers}，音乐可以被打断`,
       goesOn: "继续",
       refused: "被拒绝：",
       needs: "需要 priority > 60",
@@ -86,7 +104,7 @@ it.concurrent.each(SPOKEN)(
     await using server = await serve();
     const { code, text, lines } = await printed(server.url, spoken.options);
 
-    const { told } = spoken;
+    const { told, names } = spoken;
     expect(text).not.toMatch(/not so|并非如此/);
     expect(code).toBe(0);
     expect(lines.at(-2)).toMatch(told.last);
@@ -96,31 +114,35 @@ it.concurrent.each(SPOKEN)(
 
     const call = toldIn(sceneOf(text, 1));
     expect(call.slice(3, 5)).toEqual([
-      `Music ‖ ${told.paused}`,
-      `Phone ▶ ${told.granted("90 > 20")} (preempted) “${spoken.paused}”`,
+      `${names.music} ‖ ${told.paused}`,
+      `${names.phone} ▶ ${told.granted("90 > 20")} (preempted) “${spoken.paused}”`,
     ]);
-    expect(call).toContain(`Phone › ${spoken.answered}`);
-    expect(call).toContain(`Music ▶ ${told.goesOn} (resumed) “${spoken.resumed}”`);
-    expect(call.findLast((line) => line.startsWith("Music ›"))).toMatch(spoken.song);
-    expect(sceneOf(text, 1)).toMatch(/^ {3}Music 20 {2}█+░+█+$\n^ {3}Phone 90 {3,}█+$/m);
+    expect(call).toContain(`${names.phone} › ${spoken.answered}`);
+    expect(call).toContain(`${names.music} ▶ ${told.goesOn} (resumed) “${spoken.resumed}”`);
+    expect(call.findLast((line) => line.startsWith(`${names.music} ›`))).toMatch(spoken.song);
+    expect(sceneOf(text, 1)).toMatch(
+      new RegExp(`^ {3}${names.music} 20 {2}█+░+█+$\n^ {3}${names.phone} 90 {3,}█+$`, "m"),
+    );
 
     const smallTalk = toldIn(sceneOf(text, 2));
-    expect(smallTalk).toContain(`Chat ✗ ${told.refused}10 < 80 (lower_priority) “${spoken.smallTalk}”`);
+    expect(smallTalk).toContain(`${names.chat} ✗ ${told.refused}10 < 80 (lower_priority) “${spoken.smallTalk}”`);
     // It goes on after the refusal; on a slow machine with a later sentence than its second.
-    expect(smallTalk.findLast((line) => line.startsWith("Navigation ›"))).toMatch(/^Navigation › … .+[。.,;:；，]/);
-    expect(sceneOf(text, 2)).toMatch(/^ {3}Navigation 80 {2}█+$\n^ {3}Chat 10 +✗$/m);
+    expect(smallTalk.findLast((line) => line.startsWith(`${names.navigation} ›`))).toMatch(/^\S+ › … .+[。.,;:；，]/);
+    expect(sceneOf(text, 2)).toMatch(new RegExp(`^ {3}${names.navigation} 80 {2}█+$\n^ {3}${names.chat} 10 +✗$`, "m"));
 
     const windows = toldIn(sceneOf(text, 3));
-    expect(windows).toContain(`Vehicle Control ✗ ${told.refused}50 < 60 (lower_priority) “${spoken.windows}”`);
-    expect(windows).toContain(`Vehicle Control ${told.needs}`);
-    expect(windows).toContain(`Vehicle Control › ${spoken.closed}`);
+    expect(windows).toContain(`${names.windows} ✗ ${told.refused}50 < 60 (lower_priority) “${spoken.windows}”`);
+    expect(windows).toContain(`${names.windows} ${told.needs}`);
+    expect(windows).toContain(`${names.windows} › ${spoken.closed}`);
     // Closing takes less than a column, which then shows how it ended.
-    expect(sceneOf(text, 3)).toMatch(/^ {3}Planner 60 +█+$\n^ {3}Vehicle Control 50 +✗ +[█░]+$/m);
+    expect(sceneOf(text, 3)).toMatch(
+      new RegExp(`^ {3}${names.planner} 60 +█+$\n^ {3}${names.windows} 50 +✗ +[█░]+$`, "m"),
+    );
 
     const weather = toldIn(sceneOf(text, 4));
-    expect(weather).toContain(`Weather ▶ ${told.granted("30 > 20")} (preempted) “${spoken.paused}”`);
-    expect(weather).toContain(`Weather › ${spoken.weather}`);
-    expect(weather).toContain(`Music ▶ ${told.goesOn} (resumed) “${spoken.resumed}”`);
+    expect(weather).toContain(`${names.weather} ▶ ${told.granted("30 > 20")} (preempted) “${spoken.paused}”`);
+    expect(weather).toContain(`${names.weather} › ${spoken.weather}`);
+    expect(weather).toContain(`${names.music} ▶ ${told.goesOn} (resumed) “${spoken.resumed}”`);
 
     // Each scene names its floor on the page, and leaves no session behind that waits.
     const pages = [...text.matchAll(/^ {3}(http\S+)$/gm)].map(([, address]) => new URL(address!));
@@ -170,10 +192,14 @@ it.concurrent("the drive sends the token to a node with authentication, and says
     ]);
     await writeFile(path, keys, { mode: 0o600 });
     await using server = await serve({ INTERLOCK_AUTH: `keys:${path}` });
-    for (const env of [{}, { INTERLOCK_TOKEN: "wrong" }, { INTERLOCK_TOKEN: user }]) {
+    for (const [env, sentence] of [
+      [{}, `The node at ${server.url} requires authentication: set INTERLOCK_TOKEN`],
+      [{ INTERLOCK_TOKEN: "wrong" }, `The node at ${server.url} does not know the token or key in INTERLOCK_TOKEN`],
+      [{ INTERLOCK_TOKEN: user }, "The token or key in INTERLOCK_TOKEN is another user's"],
+    ] as const) {
       const { code, text } = await printed(server.url, { env });
       expect(code).toBe(1);
-      expect(text).toContain(`The node at ${server.url} requires authentication: set INTERLOCK_TOKEN`);
+      expect(text).toContain(sentence);
     }
     const { code, text } = await printed(server.url, { env: { INTERLOCK_TOKEN: operator } });
     expect(text).toContain("All 4 scenes followed the rules");

@@ -302,12 +302,19 @@ describe("a command whose reader has left", () => {
   );
 });
 
+/** What the package exports. */
+const PACKAGE = new URL("../../bin/package.js", import.meta.url).href;
+
 test("an older Node prints the required version in a sentence", async () => {
   const older = 'Object.defineProperty(process, "versions", { value: { ...process.versions, node: "20.20.0" } })';
   const pretending = [process.execPath, "--import", `data:text/javascript,${encodeURIComponent(older)}`];
   const printed = await ending(begin(["serve"], {}, pretending));
   expect(printed).toMatchObject({ code: 1, stdout: "" });
   expect(printed.stderr).toMatch(/^interlock: needs Node 24 or newer, and this is Node 20\.20\.0\.\n.+\n$/);
+  const [node, ...options] = pretending;
+  const embedding = await ending(spawn(node!, [...options, "--input-type=module", "-e", `await import("${PACKAGE}")`]));
+  expect(embedding.code).toBe(1);
+  expect(embedding.stderr).toContain("Error: interlock needs Node 24 or newer, and this is Node 20.20.0.\n");
 });
 
 /** The machine's own Node, if it is an older one: only a real old version shows that it can parse the file. */
@@ -318,4 +325,6 @@ test.runIf(isOlder)("a real older Node can parse the entry file", async () => {
   const printed = await ending(begin(["serve"], {}, [own]));
   expect(printed).toMatchObject({ code: 1, stdout: "" });
   expect(printed.stderr).toMatch(/^interlock: needs Node 24 or newer, and this is Node \d+\.\d+\.\d+\.\n.+\n$/);
+  const embedding = await ending(spawn(own, ["--input-type=module", "-e", `await import("${PACKAGE}")`]));
+  expect(embedding.stderr).toMatch(/Error: interlock needs Node 24 or newer, and this is Node \d+\.\d+\.\d+\.\n/);
 });

@@ -26,7 +26,7 @@ export function recorder(challenger: Numbers & { sessionId?: SessionId | undefin
     holder?: Contender,
     { level, restriction, isHolderDucked = false }: Circumstances = {},
   ): Decision => {
-    const needed = outcome === "granted" ? undefined : wouldNeed(reason, challenger.agentId, holder, restriction);
+    const needed = outcome === "granted" ? undefined : wouldNeed(reason, challenger, holder, restriction);
     return {
       outcome,
       reason,

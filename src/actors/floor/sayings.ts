@@ -1,7 +1,7 @@
 import type { AgentEntry, Restriction } from "../../config/catalog/catalog.ts";
 import type { Decision, Reason } from "../../protocol/decision.ts";
 import type { AgentId } from "../../protocol/ids.ts";
-import { textIn } from "../../protocol/locale.ts";
+import { type LocalText, textIn } from "../../protocol/locale.ts";
 
 interface Holder {
   readonly agentId: AgentId;
@@ -14,25 +14,37 @@ interface Holder {
 /** What a refused challenger would need, for people; undefined if no change of its own would help. */
 export function wouldNeed(
   reason: Reason,
-  challengerId: AgentId,
+  challenger: { readonly agentId: AgentId; readonly locale?: string | undefined },
   holder: Holder | undefined,
   restriction?: Pick<Restriction, "name" | "when">,
 ): string | undefined {
-  if (restriction) return `${restriction.when} to be off, or ${challengerId} in ${restriction.name}'s allow`;
+  const inWords = (en: string, zh: string) => textIn({ en, zh }, challenger.locale);
+  if (restriction) {
+    const { name, when } = restriction;
+    const { agentId } = challenger;
+    return inWords(
+      `${when} to be off, or ${agentId} in ${name}'s allow`,
+      `${when} 关闭，或 ${name} 的 allow 里有 ${agentId}`,
+    );
+  }
   if (!holder) return undefined;
   const rank = `priority > ${holder.priority}`;
-  const threshold = `priority ≥ ${holder.agentId}'s preemption_threshold (${holder.preemptionThreshold ?? "none is set"})`;
+  const { agentId, preemptionThreshold: set } = holder;
+  const threshold = inWords(
+    `priority ≥ ${agentId}'s preemption_threshold (${set ?? "none is set"})`,
+    `priority ≥ ${agentId} 的 preemption_threshold（${set ?? "未设置"}）`,
+  );
   switch (reason) {
     case "lower_priority":
     case "equal_priority":
-      if (holder.critical) return "to be critical";
-      return holder.interruptible ? rank : `${rank} and ${threshold}`;
+      if (holder.critical) return inWords("to be critical", "自身为 critical");
+      return holder.interruptible ? rank : inWords(`${rank} and ${threshold}`, `${rank} 且 ${threshold}`);
     case "not_interruptible":
       return threshold;
     case "stack_full":
-      return "fewer paused sessions than max_paused";
+      return inWords("fewer paused sessions than max_paused", "暂停的会话少于 max_paused");
     case "queue_full":
-      return "fewer queued sessions than max_queued";
+      return inWords("fewer queued sessions than max_queued", "排队的会话少于 max_queued");
     default:
       return undefined;
   }
@@ -53,32 +65,70 @@ interface Spoken {
 }
 
 /** Whose template is used, which one, and the sentence of an agent without it. */
-type Sentence = readonly [speaker: "challenger" | "holder" | "none", template: Template, fallback: string];
+type Sentence = readonly [speaker: "challenger" | "holder" | "none", template: Template, fallback: LocalText];
 
-/** The sentences of reasons that say everything themselves. */
+/** The sentences of reasons that say everything themselves. Default sentences are English in other languages. */
 const BY_REASON: { readonly [reason in Reason]?: Sentence } = {
-  unknown_agent: ["none", "rejected", "{challenger} is not available any more."],
-  agent_disabled: ["none", "rejected", "{challenger} is switched off."],
-  restricted: ["none", "rejected", "{challenger} is not available at the moment."],
-  queue_timeout: ["none", "rejected", "{challenger} has waited too long."],
-  lease_expired: ["none", "rejected", "{challenger} does not answer any more."],
-  stack_full: ["none", "rejected", "Too much is paused already; {challenger} has to wait."],
-  queue_full: ["none", "rejected", "Too many are waiting already for {holder} to end."],
-  beneath: ["challenger", "granted", "{challenger} starts beneath {holder}."],
-  replaced: ["challenger", "granted", "{challenger} replaces {holder}."],
+  unknown_agent: ["none", "rejected", { en: "{challenger} is not available any more.", zh: "{challenger}已不可用。" }],
+  agent_disabled: ["none", "rejected", { en: "{challenger} is switched off.", zh: "{challenger}已停用。" }],
+  restricted: [
+    "none",
+    "rejected",
+    { en: "{challenger} is not available at the moment.", zh: "{challenger}暂时不可用。" },
+  ],
+  queue_timeout: ["none", "rejected", { en: "{challenger} has waited too long.", zh: "{challenger}等待太久。" }],
+  lease_expired: ["none", "rejected", { en: "{challenger} does not answer any more.", zh: "{challenger}不再有回应。" }],
+  stack_full: [
+    "none",
+    "rejected",
+    { en: "Too much is paused already; {challenger} has to wait.", zh: "暂停的已经太多；{challenger}需要等待。" },
+  ],
+  queue_full: [
+    "none",
+    "rejected",
+    { en: "Too many are waiting already for {holder} to end.", zh: "等待{holder}结束的已经太多。" },
+  ],
+  beneath: [
+    "challenger",
+    "granted",
+    { en: "{challenger} starts beneath {holder}.", zh: "{challenger}在{holder}之下开始。" },
+  ],
+  replaced: ["challenger", "granted", { en: "{challenger} replaces {holder}.", zh: "{challenger}取代{holder}。" }],
 };
 
 function sentenceOf({ outcome, reason, isHolderDucked }: Spoken): Sentence {
   const own = BY_REASON[reason];
   if (own) return own;
-  if (isHolderDucked) return ["holder", "ducked", "{holder} goes on beneath {challenger}."];
-  if (reason === "critical") return ["holder", "preempted", "{challenger} comes before {holder}."];
-  if (outcome === "rejected") return ["holder", "rejected", "{holder} is running; {challenger} has to wait."];
-  if (outcome === "queued") return ["holder", "queued", "{challenger} will start when {holder} is done."];
-  if (reason === "preempted") return ["holder", "preempted", "{holder} is paused for {challenger}."];
-  if (reason === "resumed") return ["challenger", "resumed", "{challenger} goes on."];
-  if (reason === "already_holder") return ["challenger", "granted", "{challenger} is running already."];
-  return ["challenger", "granted", "{challenger} starts."];
+  if (isHolderDucked)
+    return [
+      "holder",
+      "ducked",
+      { en: "{holder} goes on beneath {challenger}.", zh: "{holder}在{challenger}之下继续。" },
+    ];
+  if (reason === "critical")
+    return ["holder", "preempted", { en: "{challenger} comes before {holder}.", zh: "{challenger}优先于{holder}。" }];
+  if (outcome === "rejected")
+    return [
+      "holder",
+      "rejected",
+      { en: "{holder} is running; {challenger} has to wait.", zh: "{holder}进行中；{challenger}需要等待。" },
+    ];
+  if (outcome === "queued")
+    return [
+      "holder",
+      "queued",
+      { en: "{challenger} will start when {holder} is done.", zh: "{holder}结束后，{challenger}开始。" },
+    ];
+  if (reason === "preempted")
+    return [
+      "holder",
+      "preempted",
+      { en: "{holder} is paused for {challenger}.", zh: "{holder}暂停，让位给{challenger}。" },
+    ];
+  if (reason === "resumed") return ["challenger", "resumed", { en: "{challenger} goes on.", zh: "{challenger}继续。" }];
+  if (reason === "already_holder")
+    return ["challenger", "granted", { en: "{challenger} is running already.", zh: "{challenger}已在进行。" }];
+  return ["challenger", "granted", { en: "{challenger} starts.", zh: "{challenger}开始。" }];
 }
 
 /** What a template may name. */

@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 import { backup, DatabaseSync } from "node:sqlite";
 import { newMeta } from "../meta.ts";
 import { listMigrations, migrationsFolder, otherSchema } from "../migrate.ts";
-import { APPLICATION_ID, damageAdvice, openReader } from "./database-file.ts";
+import { APPLICATION_ID, damageAdvice, openReader, schemaDifference } from "./database-file.ts";
 import { FileLock } from "./file-lock.ts";
 import { preparePath } from "./file-path.ts";
 

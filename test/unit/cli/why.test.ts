@@ -1,0 +1,75 @@
+import { expect, it } from "vitest";
+import { reportWhy } from "../../../src/cli/why.ts";
+import type { Client } from "../../../src/client/client.ts";
+
+const at = (seconds: number) => new Date(Date.UTC(2026, 0, 5, 8, 0, seconds)).toISOString();
+const moved = (to: string, data: object) => ({
+  type: "session_transition",
+  sessionId: "song",
+  timestamp: at(1),
+  position: "e.2",
+  data: { from: "active", to, ...data },
+});
+const rejected = (reason: string) => ({
+  type: "arbitration",
+  sessionId: "song",
+  timestamp: at(1),
+  position: "e.2",
+  data: { outcome: "rejected", reason, challenger: { sessionId: "song", agentId: "music", priority: 20 }, say: "…" },
+});
+
+/** The first lines of the report about a session of a floor without a holder, joined. */
+async function told(session: object, events: object[], language: "en" | "zh" = "en"): Promise<string> {
+  const floor = { id: "u:ann", holder: null, paused: [], queued: [], flags: {} };
+  const client = {
+    getSession: async () => ({
+      session: { id: "song", agentId: "music", floorId: "u:ann", activity: "idle", ...session },
+    }),
+    getFloor: async () => floor,
+    readFloorLog: async () => ({ events: events.toReversed(), hasMore: false }),
+    whatIf: async () => ({ decision: { outcome: "granted", reason: "floor_free", say: "Music starts." } }),
+  } as unknown as Client;
+  const { lines } = await reportWhy(client, { what: "song", limit: 20, language }, Date.parse(at(2)));
+  return lines.slice(0, lines.indexOf("")).join(language === "en" ? " " : "");
+}
+
+it("why tells that a session lapsed, and that its program must resume it", async () => {
+  const lapsed = { state: "paused", pausedBy: "yield" };
+  const events = [moved("paused", { event: "yield", reason: "lease_expired" })];
+  expect(await told(lapsed, events)).toBe(
+    "music lost its place: its program sent no heartbeat for longer than its lease. A heartbeat alone does not bring it " +
+      "back: its program, once it runs again, must resume the session the floor is free",
+  );
+  expect(await told(lapsed, events, "zh")).toMatch(/^music失去了位置：它的程序超过租约时间没有心跳。.*须恢复这个会话/);
+  // A session that gave the floor back after a lapse that is over.
+  const later = [...events, moved("paused", { event: "yield", reason: "after_turn" })];
+  expect(await told(lapsed, later)).toMatch(/^music gave the floor back: only a resume, or its next message/);
+});
+
+it.each([
+  ["lease_expired", "its program sent no heartbeat for longer than its lease"],
+  ["queue_timeout", "it waited for as long as it may (queue_timeout)"],
+])("why tells why a session has left the queue: %s", async (reason, cause) => {
+  expect(await told({ state: "created" }, [rejected(reason)])).toBe(
+    `music no longer waits for the floor: ${cause}. It asks again when it is activated, or with its next message the floor is free`,
+  );
+});
+
+it("why tells why the last turn failed, and what helps", async () => {
+  const failure = { errorCode: "provider_refused", message: "The model's provider refused the request.", runId: "r" };
+  const failed = { state: "created", activity: "failed", failure };
+  expect(await told(failed, [])).toBe(
+    "music does not wait for the floor: it asks when it is activated the last turn of music failed: The model's provider " +
+      "refused the request (provider_refused). Its next message begins a new turn interlock status shows operators what the " +
+      "provider itself said the floor is free",
+  );
+  expect(await told(failed, [], "zh")).toContain("music的上一轮失败：");
+  const lost = {
+    state: "archived",
+    activity: "failed",
+    failure: { errorCode: "run_lost", message: "Lost.", runId: "r" },
+  };
+  expect(await told(lost, [])).toMatch(
+    /^music has ended: it asks no more the last turn of music failed: Lost \(run_lost\)/,
+  );
+});
