@@ -4,6 +4,9 @@ import { defineConfig } from "vite";
 import { compressed } from "./build/compressed.ts";
 import { generated } from "./build/generated.ts";
 
+/** The browsers that docs/use/client.md names. */
+export const OLDEST_BROWSERS = ["chrome116", "edge116", "firefox125", "safari17.4"];
+
 const API = [
   "session",
   "message",
@@ -31,7 +34,7 @@ export default defineConfig({
   build: {
     outDir: fileURLToPath(new URL("../dist/page", import.meta.url)),
     emptyOutDir: true,
-    target: "es2023",
+    target: OLDEST_BROWSERS,
     // The content security policy allows neither data: addresses nor inline scripts.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },

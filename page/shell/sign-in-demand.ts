@@ -17,7 +17,9 @@ export class SignInDemand {
   readonly subscribe = this.#watchers.subscribe;
   readonly #beginAnew: SignInDemandOptions["beginAnew"];
   #ownerId: string | undefined;
-  #waiting: PromiseWithResolvers<void> | undefined;
+  /** Set while requests wait. */
+  #waiting: Promise<void> | undefined;
+  #endWait: (() => void) | undefined;
   #wasIn = false;
   #view: SignInState = { isWanted: false, endedAt: undefined };
 
@@ -32,9 +34,11 @@ export class SignInDemand {
 
   /** Resolves when the user has signed in; never if another user did, because the page then begins anew. */
   readonly signIn = (): Promise<void> => {
-    this.#waiting ??= Promise.withResolvers();
+    this.#waiting ??= new Promise((resolve) => {
+      this.#endWait = resolve;
+    });
     this.#show({ isWanted: true, endedAt: this.#wasIn ? Date.now() : undefined });
-    return this.#waiting.promise;
+    return this.#waiting;
   };
 
   readonly signedIn = (ownerId: string | undefined): void => {
@@ -42,7 +46,7 @@ export class SignInDemand {
     const isSame = ownerId !== undefined && ownerId === this.#ownerId;
     if (!isFirst && !isSame) return this.#beginAnew(this.#wasIn ? ownerId : undefined);
     this.#ownerId = ownerId;
-    this.#waiting?.resolve();
+    this.#endWait?.();
     this.#waiting = undefined;
     this.#show({ isWanted: false, endedAt: undefined });
   };

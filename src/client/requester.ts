@@ -95,11 +95,10 @@ export class Requester {
 
   /** @throws TypeError if `baseUrl` is not a valid address */
   constructor({ baseUrl, ...options }: ClientOptions) {
-    const url = URL.parse(baseUrl);
-    if (!url || !/^https?:$/.test(url.protocol) || url.search !== "" || url.hash !== "") {
+    if (!/^https?:[^?#]+$/i.test(baseUrl)) {
       throw new TypeError(`baseUrl must be an address with http or https, without query: ${baseUrl}`);
     }
-    this.#base = url.href.replace(/\/+$/, "");
+    this.#base = new URL(baseUrl).href.replace(/\/+$/, "");
     this.#gate = options.signInAgain && new SignInGate(options.signInAgain);
     this.#options = {
       ...options,

@@ -2,6 +2,17 @@
 
 import type { Clock, Timer } from "./ports/clock.ts";
 
+type Settle<T> = Parameters<ConstructorParameters<typeof Promise<T>>[0]>;
+
+/** A promise and what settles it: `Promise.withResolvers` is newer than the oldest engines of the client. */
+function settleable<T>(): [Promise<T>, ...Settle<T>] {
+  let settle!: Settle<T>;
+  const promise = new Promise<T>((...both) => {
+    settle = both;
+  });
+  return [promise, ...settle];
+}
+
 /**
  * A promise that `start` settles. Rejects with the signal's reason when it aborts first; when it is aborted already,
  * `start` is not called.
@@ -12,7 +23,7 @@ export async function unlessAborted<T>(
   start: (resolve: (value: T | PromiseLike<T>) => void, reject: (reason: unknown) => void) => (() => void) | undefined,
 ): Promise<T> {
   signal?.throwIfAborted();
-  const { promise, resolve, reject } = Promise.withResolvers<T>();
+  const [promise, resolve, reject] = settleable<T>();
   const onAbort = () => reject(signal!.reason);
   signal?.addEventListener("abort", onAbort, { once: true });
   const end = start(resolve, reject);
@@ -75,10 +86,10 @@ export async function within<T, L = undefined>(
   work: Promise<T>,
   late?: () => L,
 ): Promise<T | L> {
-  const passed = Promise.withResolvers<{ isLate: true }>();
-  const timer = clock.after(delayMs, () => passed.resolve({ isLate: true }));
+  const [passed, pass] = settleable<{ isLate: true }>();
+  const timer = clock.after(delayMs, () => pass({ isLate: true }));
   try {
-    const first = await Promise.race([work.then((result) => ({ result })), passed.promise]);
+    const first = await Promise.race([work.then((result) => ({ result })), passed]);
     return "result" in first ? first.result : (late?.() as L);
   } finally {
     timer.cancel();

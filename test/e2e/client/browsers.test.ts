@@ -1,17 +1,24 @@
+import { execFile } from "node:child_process";
 import { EventEmitter, once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { pathToFileURL } from "node:url";
+import { promisify } from "node:util";
 import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { describeInChromium } from "../../support/browsers/chromium.ts";
 import { bundleForBrowsers } from "../../support/browsers/client-bundle.ts";
 import { describeInFirefox, type Firefox } from "../../support/browsers/firefox.ts";
+import { AS_OLDEST_BROWSER } from "../../support/browsers/oldest-engines.ts";
 import { Caller, keysFile, writeTemporary } from "../../support/clients/callers.ts";
 import { accepted } from "../../support/clients/e2e-client.ts";
 import { CuttingProxy } from "../../support/networks/cutting-proxy.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 import { PLAYERS } from "../../support/nodes/players.ts";
+import { describeWith } from "../../support/programs/suites.ts";
 import { type Answer, frame, SmallServer, stream } from "../../support/servers/small-server.ts";
+
+const run = promisify(execFile);
 
 /** KiB, compressed. Raise it only for a reason. */
 const MAX_CLIENT = 12.5;
@@ -144,7 +151,7 @@ function behavesIn(evaluate: (expression: string) => Promise<string>): void {
     const proxy = await CuttingProxy.start(guarded.url);
     const isOpen = once(reports, "open");
     const followed = evaluate(reconnect(proxy.url));
-    await isOpen;
+    await Promise.race([isOpen, followed]);
     proxy.cut();
     const { isSame, opened } = JSON.parse(await followed) as {
       isSame: boolean;
@@ -180,6 +187,30 @@ test("the client's script is small, and contains no validator", async () => {
 
 describeInChromium("the client in Chromium", (open) => {
   behavesIn(async (expression) => (await open(pageUrl)).page.evaluate<string>(expression));
+});
+
+describeInChromium("the client in a Chromium without what the oldest browsers lack", (open) => {
+  behavesIn(async (expression) => {
+    const { page } = await open("about:blank");
+    await page.addInitScript(AS_OLDEST_BROWSER);
+    await page.goto(pageUrl);
+    return page.evaluate<string>(expression);
+  });
+});
+
+describeWith(["node20"], "the client in Node 20", (path) => {
+  let file: string;
+  beforeAll(async () => {
+    file = await writeTemporary("client.mjs", bundle, afterAll);
+  });
+  behavesIn(async (expression) => {
+    // What a page has from its server.
+    const alone = expression
+      .replaceAll('"/client.js"', JSON.stringify(pathToFileURL(file)))
+      .replaceAll('"/told/', `"${pageUrl}told/`);
+    const { stdout } = await run(path, ["-e", `${alone}.then((said) => { console.log(said); process.exit(); })`]);
+    return stdout;
+  });
 });
 
 describeInFirefox("the client in Firefox", (start) => {

@@ -1,6 +1,8 @@
 import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
-import { connected, describePage, startPageNode } from "../../support/browsers/page-stage.ts";
+import { AS_OLDEST_BROWSER } from "../../support/browsers/oldest-engines.ts";
+import { addressOf, connected, describePage, messagesOn, startPageNode } from "../../support/browsers/page-stage.ts";
+import { E2eClient } from "../../support/clients/e2e-client.ts";
 import { CuttingProxy } from "../../support/networks/cutting-proxy.ts";
 
 const node = await startPageNode();
@@ -80,6 +82,21 @@ describePage("opening the page", (open) => {
     openStream();
     await agentButton(page).waitFor();
     expect(requests).toBe(2);
+  });
+
+  test("each view works in a browser without what the oldest ones lack", async () => {
+    const session = await new E2eClient(node).hold("general");
+    const page = await open("about:blank");
+    await page.addInitScript(AS_OLDEST_BROWSER);
+    for (const view of ["floor", "session", "timeline", "sequence", "machine", "node"]) {
+      await page.goto(addressOf(node, view, session));
+      await page.getByRole("navigation", { name: "Views" }).locator("[aria-current]").waitFor();
+      await connected(page);
+    }
+    await page.goto(addressOf(node, "session", session));
+    await page.getByRole("textbox", { name: "Say something" }).fill("hello");
+    await page.keyboard.press("Enter");
+    await messagesOn(page).getByText("Hello there.").waitFor();
   });
 
   test("the script of the session view is loaded after the floor view is connected, without a click", async () => {

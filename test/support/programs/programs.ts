@@ -75,6 +75,7 @@ export const PROGRAMS = {
   vlc: program("VLC", "vlc", ["vlc-bin", "vlc-plugin-base"]),
   mpvMpris: program("mpv-mpris", "../lib/mpv-mpris/mpris.so"),
   // Packages of npm, in folders of their own.
+  node20: { title: "Node 20", files: [], packages: [], variable: "TEST_NODE20" },
   outsidePrograms: { title: "test/outside-programs", files: [], packages: [] },
   realAgents: { title: "test/real-agents", files: [], packages: [] },
 } satisfies Record<string, ProgramEntry>;
