@@ -24,8 +24,6 @@ import { makeToolCallId } from "./tool-call-id.ts";
 import { controlWithin, ToolBox } from "./tools/tool-box.ts";
 import { hasTools, openTools, type ToolSource } from "./tools/tool-set.ts";
 
-/** The longest output of tools that waits to be pulled, in UTF-16 units. */
-const MAX_WAITING_UNITS = 65_536;
 /** Concurrent calls of one step; further calls wait. */
 const MAX_CONCURRENT_CALLS = 64;
 /** The longest arguments of one reply, in UTF-16 units, because they are buffered before they are checked. */
@@ -83,8 +81,8 @@ class Steps {
   readonly #signal: AbortSignal;
   readonly #control: RunControl;
   readonly #box: ToolBox;
-  /** The output of tools. */
-  readonly #aside = new BoundedQueue<Part>(MAX_WAITING_UNITS);
+  /** The output of tools, each of which waits until its last part is consumed. */
+  readonly #aside = new BoundedQueue<Part>(0);
   /** Reasons for which the provider's silence does not count. */
   readonly #pause = new TimeoutPause();
   /** Tool calls by the provider's id, with Interlock's id. A call starts after the run has reported it. */
@@ -251,9 +249,8 @@ class Steps {
   }
 
   async #emit(part: Part): Promise<void> {
-    await this.#aside.room();
-    this.#signal.throwIfAborted();
-    this.#aside.push(part, "text" in part ? part.text.length + 64 : 256);
+    this.#aside.push(part, 0);
+    await this.#aside.consumed();
   }
 
   /** While no part is requested, the provider's timeout is paused. */

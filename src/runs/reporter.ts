@@ -16,6 +16,11 @@ const MAX_UNACKNOWLEDGED_UNITS = 262_144;
 /** The largest report, in UTF-16 units and in parts. */
 const MAX_REPORT_UNITS = 32_768;
 const MAX_REPORT_PARTS = 500;
+/**
+ * How old the floor's word may be for an act, in ms, counted from the question that it answers. A worker that was
+ * frozen may have read an older one: its run goes to another worker after two seconds at the earliest (rule C11).
+ */
+const FRESH_MS = 1_000;
 /** How often a silent attempt asks whether it is still wanted, in ms (rule C13). */
 const STILL_AFTER_MS = 5_000;
 /** The same while it is held or waits for an answer. */
@@ -77,12 +82,16 @@ export class Reporter {
    */
   #added = 0;
   #acknowledged = 0;
+  /** The number of the newest report that was answered, and when the newest answer was asked for. */
+  #answered = 0;
+  #askedAt: number;
   #progress = Promise.withResolvers<void>();
   readonly #finished = Promise.withResolvers<void>();
 
   constructor(options: ReporterOptions) {
     this.#options = options;
     this.#lastWordAt = options.clock.now();
+    this.#askedAt = this.#lastWordAt;
     this.#plan();
   }
 
@@ -93,10 +102,21 @@ export class Reporter {
     await this.#room.promise;
   }
 
-  /** Report now. Resolves when the floor has acknowledged all parts so far, or the reporter has given up. */
+  /**
+   * Report now. Resolves when the floor has acknowledged all parts so far, and has said recently that the attempt is
+   * wanted; or the reporter has given up.
+   */
   async acknowledged(): Promise<void> {
-    const upTo = this.#added;
-    while (!this.#isClosed && this.#acknowledged < upTo) {
+    await this.#acknowledgedUpTo(this.#added);
+    if (this.#isClosed || this.#options.clock.now() - this.#askedAt <= FRESH_MS) return;
+    // Asked once: a floor may take longer than that for each answer.
+    const before = this.#n;
+    this.flush();
+    while (!this.#isClosed && this.#answered <= before) await this.#progress.promise;
+  }
+
+  async #acknowledgedUpTo(added: number): Promise<void> {
+    while (!this.#isClosed && this.#acknowledged < added) {
       // What does not wait is under way.
       if (this.#waiting.length > 0) this.flush();
       await this.#progress.promise;
@@ -204,6 +224,7 @@ export class Reporter {
     if (outcome) return this.close();
     this.#options.onDirective(directive);
     this.#acknowledged += sent.length;
+    this.#answered = about.n;
     this.#progress.resolve();
     this.#progress = Promise.withResolvers();
   }
@@ -227,8 +248,12 @@ export class Reporter {
     let faults = 0;
     for (let tries = 1; !this.#isClosed; tries += 1) {
       try {
+        const askedAt = clock.now();
         const reply = await send(command);
-        if (reply.ok && reply.directive && reply.directive.expected === undefined) return reply.directive;
+        if (reply.ok && reply.directive && reply.directive.expected === undefined) {
+          this.#askedAt = askedAt;
+          return reply.directive;
+        }
         throw new Error(whyNotReceived(reply), { cause: reply });
       } catch (error) {
         const isPassing = error instanceof AppError && (error.code === "unavailable" || error.code === "busy");
@@ -247,8 +272,11 @@ export class Reporter {
   async #sendStill(): Promise<void> {
     const { send, sessionId, runId, attempt, onDirective } = this.#options;
     try {
+      const askedAt = this.#options.clock.now();
       const reply = await send({ type: "run.still", sessionId, runId, attempt });
-      if (reply.ok && reply.directive && !this.#isClosed) onDirective(reply.directive);
+      if (!reply.ok || !reply.directive || this.#isClosed) return;
+      this.#askedAt = askedAt;
+      onDirective(reply.directive);
     } catch {
       // The floor is unreachable; the next plan asks again.
     }

@@ -40,10 +40,9 @@ export function createAcpAgent(
       const passwords = PROFILES[adapter.profile].random?.map((name) => [name, randomBytes(24).toString("base64url")]);
       const set = { ...Object.fromEntries(passwords ?? []), ...program.set };
       yield startPartOf(program, program.args, tools().env);
-      await control.untilWanted();
       const run = await ProgramRun.start<TurnItem>({ ...program, set }, program.args, times, tools(), {
         turn,
-        signal,
+        control,
       });
       const onToolFault = (fault: unknown, toolName: string) => onFault(fault, entry.id, turn, toolName);
       const chosen = inMode(entry, turn.mode);
@@ -84,7 +83,6 @@ async function* drainItems(
   try {
     for (let item = await next(); item; item = await next()) {
       if (item.type === "failure") failure ??= item.error;
-      else if (item.type === "ask") item.reach();
       else yield item;
     }
   } catch (error) {

@@ -1,7 +1,6 @@
 import type { AgentEntry } from "../../config/catalog/catalog.ts";
 import { isTooDeep } from "../../protocol/internal/json-depth.ts";
 import { cutText } from "../../shared/text.ts";
-import { unlessAborted } from "../../shared/waiting.ts";
 import type { CallTree, Part, RunControl, ToolServer, Turn } from "../agent.ts";
 import type { ProgramRun } from "../process/program-run.ts";
 import { makeToolCallId } from "../tool-call-id.ts";
@@ -60,7 +59,7 @@ export class ToolsOfRun {
       approvals: turn.tree.approvals,
       emit: async (part) => {
         this.#emit(part);
-        await run.items.room();
+        await run.items.consumed();
       },
       onFault,
     });
@@ -93,7 +92,8 @@ export class ToolsOfRun {
     this.#emit({ type: "tool-call", call: { toolCallId, function: { name: cutText(name, 256), arguments: text } } });
     this.#open += 1;
     try {
-      await this.#untilReported();
+      // Without this, the user would be asked about a call that is not in the log, or the call would begin.
+      await this.#options.run.items.consumed();
       const outcome = await box.call(toolCallId, name, input, givenUp).catch((error: unknown) => {
         this.#end.signal.throwIfAborted();
         if (givenUp.aborted) return fail("The agent has given up this call.");
@@ -105,17 +105,6 @@ export class ToolsOfRun {
     } finally {
       this.#open -= 1;
     }
-  }
-
-  /**
-   * Resolves when the run has consumed all earlier parts, so that a call is in the log before the user is asked about
-   * it.
-   */
-  async #untilReported(): Promise<void> {
-    await unlessAborted<void>(this.#end.signal, (resolve) => {
-      this.#options.run.items.push({ type: "ask", reach: resolve }, 0);
-      return undefined;
-    });
   }
 
   /** Unique among the calls of the run, and different from the program's own ids. */

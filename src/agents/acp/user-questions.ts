@@ -1,15 +1,16 @@
 import type { AgentId } from "../../protocol/ids.ts";
 import type { Answer, ToolCall } from "../../protocol/interaction.ts";
+import { raceAborted } from "../../shared/waiting.ts";
 import type { Approvals, CallTree, NewInteraction, RunControl, Turn } from "../agent.ts";
 import type { ProgramRun } from "../process/program-run.ts";
 import { controlWithin } from "../tools/tool-box.ts";
 import { CANCELLED, Form, outcomeOf, type Permission, questionsOf } from "./permission.ts";
 
 /** An entry in the queue of a run that is not a part. */
-export type TurnItem =
-  | { readonly type: "failure"; readonly error: unknown }
-  /** Ask the user, after all earlier parts were reported. */
-  | { readonly type: "ask"; readonly reach: () => void };
+export interface TurnItem {
+  readonly type: "failure";
+  readonly error: unknown;
+}
 
 /** The questions of a coding agent to the user in one turn. */
 export class UserQuestions {
@@ -58,6 +59,8 @@ export class UserQuestions {
     try {
       const verdict = await this.#approvals.askUser({ toolCall, isSensitive: true, approves }, { signal, askUser });
       if (verdict.isApproved) {
+        // Where the user approved the tool before, no question has waited for the call's part.
+        await raceAborted(signal, () => this.#run.items.consumed());
         await controlWithin(this.#control, signal).untilWanted();
         return outcomeOf(permission, true);
       }
@@ -95,25 +98,16 @@ export class UserQuestions {
    * Ask after all earlier parts were reported, so not while the run is held. Rejects when the run or `cancelled` ends
    * it.
    */
-  #askUser(interaction: NewInteraction, cancelled: AbortSignal): Promise<Answer> {
-    const { promise, resolve: answer, reject } = Promise.withResolvers<Answer>();
-    const { signal } = this.#control;
+  async #askUser(interaction: NewInteraction, cancelled: AbortSignal): Promise<Answer> {
     this.#open += 1;
-    const finish = () => {
+    try {
+      // The question ends the messages before it.
+      for (const part of this.#run.drainWaiting()) this.#run.items.push(part, 64);
+      await raceAborted(cancelled, () => this.#run.items.consumed());
+      return await this.#control.askUser(interaction, cancelled);
+    } finally {
       this.#open -= 1;
       this.#run.noteSign();
-      signal.removeEventListener("abort", refuse);
-      cancelled.removeEventListener("abort", refuse);
-    };
-    const refuse = () => reject(new Error("The question is no longer needed."));
-    signal.addEventListener("abort", refuse, { once: true });
-    cancelled.addEventListener("abort", refuse, { once: true });
-    // The question ends the messages before it.
-    for (const part of this.#run.drainWaiting()) this.#run.items.push(part, 64);
-    const reach = () => {
-      if (!cancelled.aborted) void this.#control.askUser(interaction, cancelled).then(answer, reject);
-    };
-    this.#run.items.push({ type: "ask", reach }, 64);
-    return promise.finally(finish);
+    }
   }
 }

@@ -35,13 +35,7 @@ export function createCommandAgent(entry: AgentEntry, adapter: CommandAdapter, t
       const prompt = promptOf(entry, adapter, turn);
       const args = argumentsOf(adapter, prompt);
       yield startPartOf(adapter, adapter.args, tools().env);
-      // A program acts from its start on, so the floor knows of it before: a lost run does not start it again (rule
-      // C11).
-      await control.untilWanted();
-      const run = await ProgramRun.start<LineOutcome>(adapter, args, times, tools(), {
-        turn,
-        signal,
-      });
+      const run = await ProgramRun.start<LineOutcome>(adapter, args, times, tools(), { turn, control });
       // The program's output is no longer needed, so it need not finish.
       const end = () => {
         run.items.discard();

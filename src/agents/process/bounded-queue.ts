@@ -10,6 +10,12 @@ export class BoundedQueue<T> {
   #isDiscarding = false;
   #wake = Promise.withResolvers<void>();
   #room = Promise.withResolvers<void>();
+  /** Items since the beginning: pushed, taken, and those after which the consumer asked for another one. */
+  #pushed = 0;
+  #taken = 0;
+  #consumed = 0;
+  /** What waits for the consumption of the items before it, in order. */
+  readonly #waiting: { upTo: number; done: PromiseWithResolvers<void> }[] = [];
 
   /** @param maxWeight the weight at which the queue is full; the last item may exceed it */
   constructor(maxWeight: number) {
@@ -25,7 +31,20 @@ export class BoundedQueue<T> {
     if (this.#isClosed || this.#isDiscarding) return;
     this.#items.push({ item, weight });
     this.#weight += weight;
+    this.#pushed += 1;
     this.#signal();
+  }
+
+  /**
+   * Resolves when the consumer has asked for another item since it took the last one pushed so far: it has passed that
+   * item on. Rejects if it is discarded.
+   */
+  async consumed(): Promise<void> {
+    if (this.#isDiscarding) throw discarded();
+    if (this.#consumed === this.#pushed) return;
+    const done = Promise.withResolvers<void>();
+    this.#waiting.push({ upTo: this.#pushed, done });
+    await done.promise;
   }
 
   /** Close the queue. Items in it can still be read. */
@@ -40,13 +59,17 @@ export class BoundedQueue<T> {
     this.#items.length = 0;
     this.#weight = 0;
     this.#room.resolve();
+    for (const { done } of this.#waiting.splice(0)) done.reject(discarded());
     this.close();
   }
 
   /** The next item; undefined if the queue is empty. */
   shift(): T | undefined {
+    this.#consumed = this.#taken;
+    while (this.#waiting[0] && this.#waiting[0].upTo <= this.#consumed) this.#waiting.shift()!.done.resolve();
     const first = this.#items.shift();
     if (!first) return undefined;
+    this.#taken += 1;
     this.#weight -= first.weight;
     if (this.#weight <= this.#maxWeight) {
       this.#room.resolve();
@@ -74,3 +97,5 @@ export class BoundedQueue<T> {
     this.#wake = Promise.withResolvers();
   }
 }
+
+const discarded = () => new Error("The output is no longer read.");

@@ -2,7 +2,7 @@ import { AppError } from "../../protocol/errors.ts";
 import type { Clock, Timer } from "../../shared/ports/clock.ts";
 import type { Logger } from "../../shared/ports/logger.ts";
 import { cutText } from "../../shared/text.ts";
-import type { Part, Turn } from "../agent.ts";
+import type { Part, RunControl, Turn } from "../agent.ts";
 import type { Semaphore } from "../semaphore.ts";
 import { BoundedQueue } from "./bounded-queue.ts";
 import type { ChildProgram, Exit } from "./child-program.ts";
@@ -107,7 +107,8 @@ export class ProgramRun<Item> {
 
   /**
    * Start the program, as soon as the node has a permit for it. The program of a sub-agent does not wait, because its
-   * caller may have the permit that it would wait for.
+   * caller may have the permit that it would wait for. A program acts from its start on, so the floor knows of it
+   * before: a lost run does not start it again (rule C11).
    * @throws AppError `provider_refused` if the program cannot be started on this machine, `busy` if no permit is free
    */
   static async start<Item>(
@@ -115,13 +116,19 @@ export class ProgramRun<Item> {
     args: readonly string[],
     times: ProgramTimes,
     tools: ProgramTools,
-    { turn, signal }: { turn: Turn; signal: AbortSignal },
+    { turn, control }: { turn: Turn; control: RunControl },
   ): Promise<ProgramRun<Item>> {
     const file = fileOf(entry, tools.env);
     const isNested = (turn.tree?.path.length ?? 1) > 1;
-    const release = isNested ? tools.permits.tryAcquire() : await tools.permits.acquire(signal);
+    const release = isNested ? tools.permits.tryAcquire() : await tools.permits.acquire(control.signal);
     if (!release)
       throw new AppError("busy", "This node runs as many programs as it may. Try again when one has ended.");
+    try {
+      await control.untilWanted();
+    } catch (error) {
+      release();
+      throw error;
+    }
     try {
       const child = await startProgram(file, { ...entry, args }, tools, release);
       return new ProgramRun(child, createRedactor(entry, tools.env), times, tools.clock);

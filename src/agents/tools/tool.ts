@@ -14,7 +14,10 @@ export interface ToolInput {
   readonly turn: Turn;
   /** Its signal ends this call, at the end of the run or at the timeout. */
   readonly control: RunControl;
-  /** Send intermediate output to readers. Resolves when there is room for more. */
+  /**
+   * Send intermediate output to readers. Resolves when it is among the run's own parts, so that `control.untilWanted`
+   * waits until it is recorded (rule C11).
+   */
   readonly emit: (part: Part) => Promise<void>;
 }
 

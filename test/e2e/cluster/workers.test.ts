@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { makeDelegatingModels } from "../../support/agents/delegating-models.ts";
 import { create, messagesOf, say } from "../../support/clients/node-client.ts";
 import { SessionReader } from "../../support/clients/session-reader.ts";
 import type { ChildServer } from "../../support/nodes/child-server.ts";
@@ -31,15 +32,19 @@ describeClusters("a lost worker", (servers) => {
   let gateway: ChildServer;
   let workers: ChildServer[];
   let provider: ProviderServer;
+  let models: Awaited<ReturnType<typeof makeDelegatingModels>>;
 
   beforeTries(async () => {
     provider = await startProviderServer();
     atEnd(() => provider.close());
+    models = await makeDelegatingModels(provider.baseUrl);
+    atEnd(models.remove);
     const adapter = { kind: "ai-sdk", provider: "openai-compatible", model: "m", base_url: provider.baseUrl };
     const model = { name: "model", adapter: { ...adapter, summary: { after: 1, keep: 0 } } };
     const modes = [{ name: "talk" }, { name: "work", tools: ["clock"] }];
     const choosing = { name: "choosing", tools: ["clock"], modes, adapter };
-    cluster = await Cluster.make(servers, { catalog: { agents: [...AGENTS, model, choosing] }, atEnd });
+    const agents = [...AGENTS, model, choosing, ...models.agents];
+    cluster = await Cluster.make(servers, { catalog: { agents, mcp_servers: models.mcp_servers }, atEnd });
     [gateway, , ...workers] = await cluster.startAll(["gateway"], ["orchestrator"], ["worker"], ["worker"], ["worker"]);
   });
 
@@ -125,6 +130,33 @@ describeClusters("a lost worker", (servers) => {
     expect(reader.eventsOf("long", "complete").map(({ data }) => data.runId)).toEqual([runId]);
     reader.check();
   }, 90_000);
+
+  test.each([
+    ["fails, as its sub-agent may not act again", "boss", ["person-1"]],
+    ["succeeds, as its sub-agent may act again", "boss-of-again", ["person-1", "person-1", "person-2"]],
+  ])(
+    "a worker that is frozen while a sub-agent acts starts no tool when it wakes: the run %s",
+    async (_, boss, sent) => {
+      provider.replyBy(models.answer);
+      await loseAll();
+      const worker = await cluster.start(["worker"]);
+      workers = [worker];
+      const sentBefore = models.sent().length;
+      models.willSignal("SIGSTOP", worker.pid);
+      await create(gateway, boss, boss);
+      const reader = await SessionReader.of(gateway, boss);
+      await say(gateway, boss);
+      await expect.poll(models.hasSignalled, { timeout: NOTICED_MS }).toBe(true);
+      workers.push(await cluster.start(["worker"]));
+      await within(NOTICED_MS, "ending elsewhere", reader.has(boss, "complete"));
+      worker.thaw();
+      await expect.poll(() => drivenBy(worker), { timeout: NOTICED_MS }).toBe(0);
+      expect(models.sent().slice(sentBefore)).toEqual(sent);
+      expect(reader.eventsOf(boss, "complete")).toHaveLength(1);
+      reader.check();
+    },
+    90_000,
+  );
 
   test("an approval for a killed worker's call approves no call of another worker, which asks again", async () => {
     /** A session whose agent waits for a confirmation. */

@@ -1,3 +1,4 @@
+import type { Agent } from "../../../src/agents/agent.ts";
 import type { Delta } from "../../../src/protocol/event.ts";
 import type { SessionId } from "../../../src/protocol/ids.ts";
 import type { RunOutcome } from "../../../src/protocol/internal/run.ts";
@@ -11,9 +12,19 @@ import { turnOf } from "./run-stage.ts";
 /** One attempt run by a driver, with a controlled agent, floor and clock. */
 export type DriverStage = Awaited<ReturnType<typeof drive>>;
 
-/** A driver whose agent has started. */
+/** A driver whose agent, a puppet, has started. */
 export async function drive(
   agent = new Puppet(),
+  onDelta: (driver: RunDriver) => void = () => {},
+  home?: string,
+  work: RunWork = { request: turnOf("go") },
+) {
+  return { ...(await driveAgent(agent, onDelta, home, work)), run: agent.last };
+}
+
+/** A driver of any agent. */
+export async function driveAgent(
+  agent: Agent,
   onDelta: (driver: RunDriver) => void = () => {},
   home?: string,
   work: RunWork = { request: turnOf("go") },
@@ -51,7 +62,6 @@ export async function drive(
     floor,
     log,
     driver,
-    run: agent.last,
     deltas,
     /** Each change of the attempt's hold. */
     holds,
@@ -65,4 +75,4 @@ export async function drive(
 export const said = ({ deltas }: DriverStage): string => deltas.map(({ text }) => text).join("");
 
 /** The reported parts of a kind. */
-export const kinds = ({ floor }: DriverStage): string[] => floor.parts.map(({ kind }) => kind);
+export const kinds = ({ floor }: Pick<DriverStage, "floor">): string[] => floor.parts.map(({ kind }) => kind);

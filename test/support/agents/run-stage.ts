@@ -4,6 +4,7 @@ import type { Agent, NewInteraction, Part, RunControl, Turn } from "../../../src
 import type { MessageId, RequestId, RunId, SessionId } from "../../../src/protocol/ids.ts";
 import type { Answer } from "../../../src/protocol/interaction.ts";
 import type { ImageRef, Message } from "../../../src/protocol/message.ts";
+import { raceAborted } from "../../../src/shared/waiting.ts";
 
 type WithoutId<T> = T extends unknown ? Omit<T, "requestId"> : never;
 type AnswerWithoutId = WithoutId<Answer>;
@@ -78,14 +79,16 @@ export function createRunStage({ time = "jumps" }: { time?: "jumps" | "stands" }
       return { cancel: () => void sleepers.delete(sleeper) };
     },
     askUser: (interaction, withdrawal) =>
-      untilAborted<Answer>((resolve) => {
-        asked.push(interaction);
-        withdrawal?.addEventListener("abort", () => withdrawn.push(interaction), { once: true });
-        heard.emit("question");
-        const answer = answers.shift();
-        if (answer) resolve({ ...answer, requestId: `request_${asked.length}` as RequestId });
-        return () => {};
-      }),
+      raceAborted(withdrawal, () =>
+        untilAborted<Answer>((resolve) => {
+          asked.push(interaction);
+          withdrawal?.addEventListener("abort", () => withdrawn.push(interaction), { once: true });
+          heard.emit("question");
+          const answer = answers.shift();
+          if (answer) resolve({ ...answer, requestId: `request_${asked.length}` as RequestId });
+          return () => {};
+        }),
+      ),
     loadImage: async ({ hash }) => {
       const bytes = images.get(hash);
       if (!bytes) throw new Error(`no image ${hash} was stored`);

@@ -19,6 +19,7 @@ function stage() {
   const merged = mergeParts(iterator, queue);
   return {
     merged,
+    queue,
     push: (item: string) => queue.push(item, 1),
     close: () => queue.close(),
     send: (value: string) => pending.resolve({ done: false, value }),
@@ -72,6 +73,30 @@ test("an error of the iterator is thrown after the items of the queue", async ()
   fail(new Error("cut"));
   expect(await first).toBe("tool");
   await expect(next()).rejects.toThrow("cut");
+});
+
+test("an item of the queue is consumed when another one is requested, and not before", async () => {
+  const { push, next, queue } = stage();
+  const first = next();
+  push("tool 1");
+  push("tool 2");
+  const end = { state: "waiting" };
+  const done = (state: string) => () => void Object.assign(end, { state });
+  queue.consumed().then(done("consumed"), done("discarded"));
+  await first;
+  await next();
+  await turn();
+  expect(end.state).toBe("waiting");
+  void next();
+  await turn();
+  expect(end.state).toBe("consumed");
+  await queue.consumed();
+  push("tool 3");
+  queue.consumed().then(done("consumed"), done("discarded"));
+  queue.discard();
+  await turn();
+  expect(end.state).toBe("discarded");
+  await expect(queue.consumed()).rejects.toThrow("no longer read");
 });
 
 test("a closed queue does not keep the process busy, and the iterator goes on", async () => {

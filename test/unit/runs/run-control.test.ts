@@ -123,6 +123,38 @@ test("a tool does not start if the session was paused when its call was reported
   expect(act.state).toBe("acts");
 });
 
+test("a tool whose leave to act is a second old asks again, so that a worker that was frozen meanwhile does not act", async () => {
+  const { stage, act } = await calling();
+  // The floor has said so, and the worker reads it only when it wakes. Then the run is another attempt's.
+  stage.floor.fates.push({ ok: true, directive: go });
+  stage.floor.directive = { verdict: "stop", answers: [] };
+  await stage.clock.advance(1_001);
+  stage.floor.release();
+  await stage.clock.advance(STOP_MS);
+  expect([act.state, stage.outcome()]).toEqual(["gives up", "stopped"]);
+});
+
+test("a tool that starts after a long wait asks the floor, also when nothing is left to report", async () => {
+  const stage = await drive();
+  stage.driver.obey(go);
+  await stage.clock.advance(4_000);
+  const { length } = stage.floor.reports;
+  await stage.run.control.untilWanted();
+  await stage.run.control.untilWanted();
+  expect(stage.floor.reports).toHaveLength(length + 1);
+});
+
+test("a tool acts also if the floor takes longer than a second for each answer", async () => {
+  const { stage, act } = await calling();
+  for (let answers = 0; answers < 2; answers += 1) {
+    await stage.clock.advance(2_000);
+    stage.floor.release();
+    stage.floor.hold();
+    await stage.clock.advance(0);
+  }
+  expect(act.state).toBe("acts");
+});
+
 test("a stop does not wait for an agent that does not end", async () => {
   const stage = await drive();
   stage.run.isStubborn = true;

@@ -1,6 +1,6 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { Form, questionsOf } from "../../../../src/agents/acp/permission.ts";
 import type { Part, RunControl } from "../../../../src/agents/agent.ts";
 import type { RequestId } from "../../../../src/protocol/ids.ts";
@@ -16,6 +16,7 @@ import {
   textOf,
   turnOf,
 } from "../../../support/agents/run-stage.ts";
+import { turn } from "../../../support/runner/virtual-clock.ts";
 import { makeFolder } from "../../../support/stores/sqlite-place.ts";
 
 /** A turn of a new coding agent, or of one of the test, whose user gives these answers. */
@@ -49,6 +50,21 @@ describe("permission", () => {
     expect(first).toMatchObject({ text: "first: once, second: once", asked: [{ kind: "confirmation" }] });
     const later = await answered("permit", [], { approvedTools: ["acp:subject/shell"] });
     expect(later).toMatchObject({ text: "first: once", asked: [] });
+  });
+
+  test("permission for the whole session is given once the run has the call, so that no call acts unrecorded", async () => {
+    const stage = createRunStage();
+    const approved = { approvedTools: ["acp:subject/shell"] };
+    const { parts } = await playUntil(talking().agent, turnOf("permit", approved), stage, "provider-session");
+    let isGiven = false;
+    const given = stage.next("gate").then(() => (isGiven = true));
+    for (let next = await parts.next(); next.value?.type !== "tool-call"; next = await parts.next());
+    await turn();
+    expect(isGiven).toBe(false);
+    const rest: Part[] = [];
+    for (let next = await parts.next(); !next.done; next = await parts.next()) rest.push(next.value);
+    await given;
+    expect(textOf(rest)).toBe("first: once");
   });
 
   test("permission for the whole session also answers a request that already waits", async () => {
@@ -106,7 +122,7 @@ describe("permission", () => {
     const gate = join(folder, "go");
     const stage = createRunStage();
     const run = play(talking().agent, turnOf(`reconsiders ${gate}`), stage);
-    while (stage.asked.length < 2) await stage.next("question");
+    await vi.waitUntil(() => stage.asked.length === 2, { timeout: 60_000 });
     writeFileSync(gate, "");
     expect(textOf(await run)).toBe("[-32800,-32800]");
     expect(stage.withdrawn.map(({ kind }) => kind).toSorted()).toEqual(["confirmation", "question"]);

@@ -1,0 +1,22 @@
+import { appendFileSync, existsSync, readFileSync, unlinkSync } from "node:fs";
+import { McpServer } from "@modelcontextprotocol/server";
+import { StdioServerTransport } from "@modelcontextprotocol/server/stdio";
+import { z } from "zod";
+
+/**
+ * An MCP server whose tool acts: each call adds a line to a file. In the instant of its next act it sends the signal to
+ * the process that a second file names, if there is one.
+ */
+const [acts = "", armed = ""] = process.argv.slice(2);
+
+const server = new McpServer({ name: "desk", version: "1" });
+server.registerTool("send", { description: "Sends a letter.", inputSchema: z.object({ to: z.string() }) }, ({ to }) => {
+  appendFileSync(acts, `${to}\n`);
+  if (existsSync(armed)) {
+    const [signal, pid] = readFileSync(armed, "utf8").split(" ");
+    unlinkSync(armed);
+    process.kill(Number(pid), signal as NodeJS.Signals);
+  }
+  return { content: [{ type: "text", text: `sent to ${to}` }] };
+});
+await server.connect(new StdioServerTransport());
