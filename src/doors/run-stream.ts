@@ -1,5 +1,6 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Caller } from "../gateway/access/caller.ts";
+import { type Delivery, RIGHT_AFTER_MS } from "../gateway/deliveries/delivery.ts";
 import { toAppError } from "../gateway/http/problem.ts";
 import type { Stream, Streams } from "../gateway/streams/open-streams.ts";
 import { SseWriter } from "../gateway/streams/sse-writer.ts";
@@ -41,25 +42,32 @@ export function mustHaveRoom(streams: Streams, reader: Caller | undefined): void
 
 interface RunStreamOptions {
   reply: FastifyReply;
-  now: number;
+  stopwatch: Clock;
   translator: RunTranslator;
-  /**
-   * Called once. `left`: the client disconnected before the end; `cut`: this node ended the stream, and the run
-   * continues.
-   */
-  onClose: (outcome: ReadOutcome | "left" | "cut") => void;
+  /** Whether the answer arrives, if that is watched. */
+  delivery: Delivery | undefined;
+  onClose: (outcome: StreamOutcome) => void;
 }
+
+/**
+ * How a stream ended. `left`: the client disconnected before the end; `unread`: it did so before it can have read a
+ * word; `cut`: this node ended the stream, and the run continues.
+ */
+export type StreamOutcome = ReadOutcome | "left" | "unread" | "cut";
 
 /** An event stream of another protocol that shows one run. */
 class RunStream implements Stream, RunListener {
   readonly writer: ReplyWriter;
   readonly #options: RunStreamOptions;
+  readonly #begunAt: number;
   #following: Following | undefined;
   #isCut = false;
+  #hasSpoken = false;
 
   constructor(options: RunStreamOptions) {
     this.#options = options;
-    this.writer = new ReplyWriter(options.reply, options.now, (code, message) => this.fail(code, message));
+    this.#begunAt = options.stopwatch.now();
+    this.writer = new ReplyWriter(options.reply, this.#begunAt, (code, message) => this.fail(code, message));
     this.#send(options.translator.begin());
   }
 
@@ -76,11 +84,14 @@ class RunStream implements Stream, RunListener {
   }
 
   onPiece(piece: Piece): void {
+    if (!this.#hasSpoken) this.#options.delivery?.arrive();
+    this.#hasSpoken = true;
     this.#send(this.#options.translator.piece(piece));
   }
 
   onEvent(event: RunEvent): "go" | "end" {
     const { translator } = this.#options;
+    if (event.type === "complete" && event.data.cancelled) this.#options.delivery?.arrive();
     this.#send(translator.event(event));
     if (!translator.outcome) return "go";
     this.writer.end();
@@ -98,6 +109,7 @@ class RunStream implements Stream, RunListener {
 
   fail(code: ErrorCode, message: string): void {
     this.#isCut = true;
+    this.#options.delivery?.lose();
     this.#send(this.#options.translator.fail(code, message));
     this.writer.end();
   }
@@ -105,7 +117,15 @@ class RunStream implements Stream, RunListener {
   close(): void {
     this.#following?.close();
     const { onClose, translator } = this.#options;
-    onClose(translator.outcome ?? (this.#isCut ? "cut" : "left"));
+    onClose(translator.outcome ?? (this.#isCut ? "cut" : this.#outcomeOfLeaving()));
+  }
+
+  /** The connection of a stream that has just begun broke perhaps without it, and its client may ask again. */
+  #outcomeOfLeaving(): "left" | "unread" {
+    const { stopwatch, delivery } = this.#options;
+    if (!this.#hasSpoken && stopwatch.now() - this.#begunAt <= RIGHT_AFTER_MS) return "unread";
+    delivery?.arrive();
+    return "left";
   }
 
   #send(frames: string): void {
@@ -134,7 +154,8 @@ export interface RunAnswer extends Pick<RunStreamOptions, "translator" | "onClos
 export async function streamRun(address: RunAddress, answer: RunAnswer): Promise<FastifyReply> {
   const { context, runs, request, reply, translator, onClose } = answer;
   const { streams, stopwatch, log } = context;
-  const stream = new RunStream({ reply, now: stopwatch.now(), translator, onClose });
+  const { delivery } = request;
+  const stream = new RunStream({ reply, stopwatch, translator, delivery, onClose });
   streams.add(stream, request.caller);
   try {
     stream.follow(await runs.follow(address, stream));

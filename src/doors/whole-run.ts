@@ -14,6 +14,8 @@ export class WholeRun implements Stream, RunListener {
   readonly isFull = false;
   readonly #summary: RunSummary;
   #following: Following | undefined;
+  /** Whether a tool was called, by the agent or a sub-agent. */
+  hasActed = false;
 
   /** @param reply the answer that waits for the run; absent: the client cannot disconnect */
   constructor({ resolved }: Pick<RunAddress, "resolved">, reply?: FastifyReply) {
@@ -46,6 +48,7 @@ export class WholeRun implements Stream, RunListener {
 
   onEvent(event: RunEvent): "go" | "end" {
     this.#summary.addEvent(event);
+    if (event.type === "tool_call") this.hasActed = true;
     if (!this.#summary.outcome) return "go";
     this.writer.end();
     return "end";

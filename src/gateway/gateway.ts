@@ -29,6 +29,8 @@ import { KnownAddresses } from "./access/known-addresses.ts";
 import { Tickets } from "./access/tickets.ts";
 import { VisibleSessions } from "./access/visible-sessions.ts";
 import { ChatCommands } from "./chat-commands.ts";
+import { AbandonedRuns } from "./deliveries/abandoned-runs.ts";
+import { RecentRequests } from "./deliveries/recent-requests.ts";
 import { guardAnswers, httpBounds } from "./http/http-bounds.ts";
 import { acceptJsonOnly, finishBody } from "./http/json-bodies.ts";
 import { KnownPaths } from "./http/known-paths.ts";
@@ -204,7 +206,8 @@ export function createGateway(options: GatewayOptions): Gateway {
   });
   const isWithdrawn = access && ((keyId: string) => access.verifier.isWithdrawn(keyId));
   const streams = new Streams({ clock, stopwatch, random, unanswered, onCut, isWithdrawn });
-  addRoutes(app, options, createContext(options, followers, streams, gate), gate);
+  const context = createContext(options, followers, streams, gate);
+  addRoutes(app, options, context, gate);
 
   return {
     streams,
@@ -228,6 +231,8 @@ export function createGateway(options: GatewayOptions): Gateway {
       const late = clock.after(Math.min(drainMs, LINGER_MS), () => app.server.closeAllConnections());
       await closed;
       late.cancel();
+      context.requests.close();
+      context.abandoned.close();
     },
   };
 }
@@ -280,6 +285,11 @@ function createServer(options: GatewayOptions, { sockets, pace, gate }: Parts): 
   }).withTypeProvider<ZodTypeProvider>();
   app.decorateRequest("trace", undefined);
   app.decorateRequest("caller", undefined);
+  app.decorateRequest("delivery", undefined);
+  app.addHook("onRequest", (request, reply, done) => {
+    request.response = reply.raw;
+    done();
+  });
   if (tracer) traceRequests(app, tracer);
   paths.watch(app);
   handleProblems(app, { paths, log, describe });
@@ -309,7 +319,7 @@ function createServer(options: GatewayOptions, { sockets, pace, gate }: Parts): 
  * it: they are read through `visibleTo` (rule C26).
  */
 function createContext(options: GatewayOptions, followers: Followers, streams: Streams, gate: Gate) {
-  const { store, bus, clock, log, newId, send, access, commandDeadlineMs: timeoutMs } = options;
+  const { store, bus, clock, stopwatch, log, newId, send, access, unanswered } = options;
   const addresses = new KnownAddresses(clock);
   const connections = new Connections({
     store,
@@ -318,7 +328,27 @@ function createContext(options: GatewayOptions, followers: Followers, streams: S
     newConnectionId: () => newId().slice(0, 12) as ConnectionId,
     openOf: (ownerId) => streams.connectionOf(ownerId),
   });
-  const commands = new IdempotentCommands({ send, store, connections, addresses, clock, newId, timeoutMs });
+  const among = { bus, clock: stopwatch, epoch: store.epoch };
+  const requests = new RecentRequests({ ...among, unanswered });
+  const abandoned = new AbandonedRuns({
+    ...among,
+    log,
+    abort: async (caller, { floorId, sessionId, runId }) => {
+      const command = { type: "session.abort" as const, sessionId, runId };
+      await commands.carryOut(commands.newIdentity(caller), async () => ({ floorId, command }));
+    },
+  });
+  const commands = new IdempotentCommands({
+    send,
+    store,
+    connections,
+    addresses,
+    requests,
+    abandoned,
+    clock,
+    newId,
+    timeoutMs: options.commandDeadlineMs,
+  });
   const visibleTo = (caller: Caller) => new VisibleSessions(caller, { store, addresses });
   return {
     ...options,
@@ -334,6 +364,8 @@ function createContext(options: GatewayOptions, followers: Followers, streams: S
     visibleTo,
     connections,
     commands,
+    requests,
+    abandoned,
     chats: new ChatCommands({ store, commands, clock }),
     histories: new Histories({ store, clock, newId, commands, connections, visibleTo }),
   };

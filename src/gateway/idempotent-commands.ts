@@ -3,7 +3,7 @@ import { createHmac, hash } from "node:crypto";
 import type { FastifyRequest } from "fastify";
 import { AppError } from "../protocol/errors.ts";
 import { CommandId, type FloorId, type MessageId, type RunId, type SessionId } from "../protocol/ids.ts";
-import { type Command, type Envelope, sessionCreatedBy } from "../protocol/internal/command.ts";
+import { type Command, type CommandOf, type Envelope, sessionCreatedBy } from "../protocol/internal/command.ts";
 import type { Accepted, Reply } from "../protocol/internal/reply.ts";
 import { type Locale, localeOf } from "../protocol/locale.ts";
 import { incarnationOf, logPosition } from "../protocol/position.ts";
@@ -14,6 +14,8 @@ import type { Trace } from "../shared/ports/tracer.ts";
 import type { ConnectionRow, Receipt, ReceiptStore, Slot, StoreEpoch, StoreSecret } from "../store/store.ts";
 import type { Caller } from "./access/caller.ts";
 import type { KnownAddresses } from "./access/known-addresses.ts";
+import type { AbandonedRuns } from "./deliveries/abandoned-runs.ts";
+import type { RecentRequests } from "./deliveries/recent-requests.ts";
 import type { Connections } from "./streams/connections.ts";
 
 /** The identity of a caller's write, by which a repeat is recognised (rules C2 and C3). */
@@ -21,7 +23,7 @@ export interface Identity {
   caller: Caller;
   commandId: string;
   bodyHash: string;
-  /** Whether the client chose the key, so that this may be a repeat. */
+  /** Whether this may be a repeat: the client chose the key, or the answer to an equal request did not arrive. */
   isKeyed: boolean;
   /** The trace that the write is part of, if it is traced. */
   trace?: Trace | undefined;
@@ -34,6 +36,8 @@ export interface IdempotentCommandsOptions {
   store: StoreEpoch & StoreSecret & ReceiptStore;
   connections: Pick<Connections, "reserve" | "release" | "bindMade">;
   addresses: KnownAddresses;
+  requests: Pick<RecentRequests, "admit">;
+  abandoned: Pick<AbandonedRuns, "endFor" | "forgetFor">;
   clock: Clock;
   newId: () => string;
   timeoutMs: number;
@@ -67,39 +71,42 @@ export class IdempotentCommands {
   }
 
   /**
-   * The identity of a write.
+   * The identity of a write. Without a key it is that of an equal request whose answer did not arrive (rule C32).
    * @param body the validated body; `connectionId` and `commandId` are not part of its hash
    * @throws AppError `bad_request` for a malformed key
    */
-  identify(caller: Caller, request: FastifyRequest, body: object = {}): Identity {
+  async identify(caller: Caller, request: FastifyRequest, body: object = {}): Promise<Identity> {
     const header = request.headers["idempotency-key"];
     const { commandId: named, connectionId: _, ...sent } = body as { commandId?: string; connectionId?: string };
     const path = request.url.split("?", 1)[0];
     const what = `${request.method} ${path} ${JSON.stringify(sent)}`;
-    const identity = {
-      ...this.identifyBy(caller, header ?? named, what, request.trace),
-      locale: localeOf(request.headers["accept-language"]),
-    };
-    request.commandId = identity.commandId;
-    return identity;
+    return await this.identifyBy(caller, request, header ?? named, what);
   }
 
   /**
-   * The identity of a write.
-   * @param key the client's; absent: no client repeats it
+   * The same for a request that is about something else than its path and its body.
+   * @param key the client's, if it has chosen one
    * @param what all that the client asked for
    * @throws AppError `bad_request` for a malformed key
    */
-  identifyBy(caller: Caller, key: unknown, what: string, trace?: Trace): Identity {
+  async identifyBy(caller: Caller, request: FastifyRequest, key: unknown, what: string): Promise<Identity> {
     if (key !== undefined && !CommandId.safeParse(key).success) {
       throw new AppError(
         "bad_request",
         "The Idempotency-Key is empty, too long, or has invisible characters. Use 1 to 128 visible characters.",
       );
     }
-    const commandId = (key as string | undefined) ?? this.#newCommandId();
-    const bodyHash = hash("sha256", what, "base64url");
-    return { caller, commandId, bodyHash, isKeyed: key !== undefined, trace };
+    const given: Identity = {
+      caller,
+      commandId: (key as string | undefined) ?? this.#newCommandId(),
+      bodyHash: hash("sha256", what, "base64url"),
+      isKeyed: key !== undefined,
+      trace: request.trace,
+      locale: localeOf(request.headers["accept-language"]),
+    };
+    const identity = given.isKeyed ? given : await this.#options.requests.admit(given, request);
+    request.commandId = identity.commandId;
+    return identity;
   }
 
   /** The identity of a write that no client repeats. */
@@ -207,13 +214,16 @@ export class IdempotentCommands {
   }
 
   async #send({ floorId, command }: Write, identity: Identity): Promise<Accepted> {
-    const { addresses } = this.#options;
+    const { addresses, abandoned } = this.#options;
     const { caller, commandId, bodyHash, trace } = identity;
+    if (isOf(BEGIN_TURN, command)) await abandoned.endFor(identity, command.sessionId);
     const actsFor = actingFor(caller);
     const timeoutAt = this.#timeoutAt();
     const envelope = { floorId, caller: caller.id, actsFor, commandId, bodyHash, timeoutAt, trace, command };
     flow.onHop?.("command", `${command.type} with the key ${commandId}`);
     const reply = await withKey(identity, () => this.#options.send(envelope));
+    // A client may hang up and abort at once: its hanging up is seen by now.
+    if (isOf(END_RUN, command)) abandoned.forgetFor(identity, command.sessionId);
     const sessionId = "sessionId" in command ? command.sessionId : undefined;
     const isGone = reply.ok ? command.type === "session.delete" : reply.code === "session_not_found";
     if (isGone && sessionId !== undefined) addresses.delete(sessionId);
@@ -263,6 +273,14 @@ export class IdempotentCommands {
     };
   }
 }
+
+/** Commands by which a caller asks a session for something else than before. */
+const BEGIN_TURN = ["session.chat", "session.switch_agent"] as const;
+/** Commands by which a caller ends what a session does. */
+const END_RUN = ["session.abort", "session.archive", "session.stop", "session.delete"] as const;
+
+const isOf = <T extends Command["type"]>(types: readonly T[], command: Command): command is CommandOf<T> =>
+  (types as readonly string[]).includes(command.type);
 
 /** The owner whose sessions a caller's commands may change; undefined: all. */
 const actingFor = ({ isOperator, ownerId }: Caller) => (isOperator ? undefined : ownerId);

@@ -1,3 +1,4 @@
+import type { ServerResponse } from "node:http";
 import type {
   FastifyBaseLogger,
   FastifyInstance,
@@ -13,6 +14,7 @@ import type { NodeRole } from "../protocol/internal/node-report.ts";
 import type { Trace } from "../shared/ports/tracer.ts";
 import type { Authenticate, Caller } from "./access/caller.ts";
 import type { VisibleSessions } from "./access/visible-sessions.ts";
+import type { Delivery } from "./deliveries/delivery.ts";
 import type { KeptConversation } from "./http/conversation-cut.ts";
 import type { BodyArrival } from "./http/json-bodies.ts";
 import type { IdempotentCommands } from "./idempotent-commands.ts";
@@ -43,6 +45,10 @@ declare module "fastify" {
     namesAnotherHost: boolean;
     /** The id of the command sent to a floor, to find a failure in another node's log. */
     commandId: string | undefined;
+    /** The answer on its connection. */
+    response: ServerResponse;
+    /** Whether the answer arrives; of a write without a key. */
+    delivery: Delivery | undefined;
     /** The request's body, if it has one. */
     arrival: BodyArrival | undefined;
     /** The trace that the request is part of; undefined if it is not traced. */

@@ -78,7 +78,7 @@ export function formerClientRoutes(app: Routes, context: Context): void {
     },
     async (request, reply) => {
       const caller = await context.authenticate(request);
-      const identity = commands.identify(caller, request, request.body);
+      const identity = await commands.identify(caller, request, request.body);
       const { sessionId, floorId } = await visibleTo(caller).locate(request.body.sessionId);
       mustHaveRoom(streams, request.caller);
       const command = { type: "session.summarize" as const, sessionId };

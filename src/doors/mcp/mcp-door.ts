@@ -8,7 +8,6 @@ import { toAppError } from "../../gateway/http/problem.ts";
 import { endWithClient } from "../../gateway/http/sockets/hang-up.ts";
 import type { Routes } from "../../gateway/route-context.ts";
 import { AppError } from "../../protocol/errors.ts";
-import { localeOf } from "../../protocol/locale.ts";
 import { jsonInOneLine } from "../../shared/text.ts";
 import { LiveRuns } from "../live-runs.ts";
 import { McpCalls, type McpClient } from "./mcp-calls.ts";
@@ -35,7 +34,7 @@ interface CalledBy {
   _meta?: Readonly<Record<string, unknown>> | undefined;
 }
 type ToolInput = Readonly<Record<string, unknown>>;
-type Identify = (tool: string, input: ToolInput, by: CalledBy) => McpCall["identity"];
+type Identify = (tool: string, input: ToolInput, by: CalledBy) => Promise<McpCall["identity"]>;
 
 /** Names a client among those of its owner, whose requests may have the same ids. This node keeps no sessions. */
 const SESSION_HEADER = "mcp-session-id";
@@ -64,7 +63,7 @@ export function mcpRoutes(app: Routes, context: McpContext): void {
       if (Array.isArray(request.body)) throw new AppError("bad_request", ONE_MESSAGE);
       const left = new AbortController();
       reply.raw.once("close", () => left.abort());
-      const { method, headers, trace, body } = request;
+      const { method, headers, body } = request;
       const client: McpClient = {
         scope: JSON.stringify([caller.id, headers[SESSION_HEADER]]),
         isNamed: headers[SESSION_HEADER] !== undefined,
@@ -75,14 +74,13 @@ export function mcpRoutes(app: Routes, context: McpContext): void {
       };
       const keyed = headers["idempotency-key"];
       const session = headers[SESSION_HEADER];
-      const identify = (tool: string, input: ToolInput, { id, _meta }: CalledBy) => {
+      const identify: Identify = (tool: string, input: ToolInput, { id, _meta }: CalledBy) => {
         const { waitSeconds: _, ...sent } = input;
         const what = `MCP ${tool} ${JSON.stringify(sent)}`;
         // An id is used once in a session. A client that uses it again does so for another call.
         const own = session !== undefined && hash("sha256", JSON.stringify([session, id, what]), "base64url");
         const key = keyed ?? _meta?.[KEY_IN_META] ?? (own ? `mcp.${own}` : undefined);
-        const identity = context.commands.identifyBy(caller, key, what, trace);
-        return { ...identity, locale: localeOf(headers["accept-language"]) };
+        return context.commands.identifyBy(caller, request, key, what);
       };
       const sentArguments = argumentsIn(body);
       const handle = await openServer({ context, runs, caller }, client, { untilLeft, identify, sentArguments });
@@ -131,8 +129,9 @@ export function mcpRoutes(app: Routes, context: McpContext): void {
                   // The client may have left.
                   notify({ method: "notifications/progress", params }).catch(() => {});
                 };
-          const call = () => {
-            return { identity: identify(name, parsed, { id, _meta }), cancelled, endWithClient: untilLeft, progress };
+          const call = async () => {
+            const identity = await identify(name, parsed, { id, _meta });
+            return { identity, cancelled, endWithClient: untilLeft, progress };
           };
           return await carryOut(command, { parsed, sent: sentArguments }, call, context).finally(end);
         },
@@ -166,12 +165,12 @@ const argumentsIn = (body: unknown): unknown => ToolCall.safeParse(body).data?.p
 async function carryOut(
   command: McpCommand,
   { parsed, sent }: { parsed: unknown; sent: unknown },
-  call: () => McpCall,
+  call: () => Promise<McpCall>,
   { log }: McpContext,
 ) {
   try {
     refuseMisspelt("arguments", sent, command.input);
-    const result = await command.run(parsed as never, call());
+    const result = await command.run(parsed as never, await call());
     return { content: [{ type: "text" as const, text: JSON.stringify(result) }], structuredContent: { ...result } };
   } catch (thrown) {
     const error = toAppError(thrown);

@@ -62,7 +62,7 @@ export function chatCompletionRoutes(app: Routes, door: OpenAiDoor): void {
       const format = { param: "response_format", type: body.response_format?.type };
       const { agentId, where, createdAt } = readCommon(context, request, format);
       const wanted = {
-        identity: context.commands.identify(caller, request, body),
+        identity: await context.commands.identify(caller, request, body),
         // A client that names no session cannot return to this one.
         target: { ...where, agentId, ...(where.sessionId === undefined && { endsWithTurn: true as const }) },
         readTurn: () => readAnswers(body) ?? readChat(body, where.sessionId !== undefined),

@@ -1,14 +1,19 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { z } from "zod";
-import type { Bus } from "../../bus/bus.ts";
 import type { Catalog } from "../../config/catalog/catalog.ts";
 import type { CatalogStatus } from "../../config/catalog/watched-catalog.ts";
-import { type Identity, isRefusal } from "../../gateway/idempotent-commands.ts";
+import type { AbandonedRuns, WaitEnd } from "../../gateway/deliveries/abandoned-runs.ts";
+import type { Identity } from "../../gateway/idempotent-commands.ts";
 import { AppError } from "../../protocol/errors.ts";
 import { headersOf, type LiveRuns, type LiveRunsContext, type RunAddress, type WantedTurn } from "../live-runs.ts";
-import type { RepeatedRequests } from "../repeated-requests.ts";
-import { mustHaveRoom, type RunStreamContext, type RunTranslator, streamRun } from "../run-stream.ts";
-import type { ReadOutcome, RunSummary } from "../run-summary.ts";
+import {
+  mustHaveRoom,
+  type RunStreamContext,
+  type RunTranslator,
+  type StreamOutcome,
+  streamRun,
+} from "../run-stream.ts";
+import type { RunSummary } from "../run-summary.ts";
 import { WholeRun } from "../whole-run.ts";
 import { errorOf, OpenAiProblem } from "./openai-problem.ts";
 import type { OpenAiTurn } from "./openai-request.ts";
@@ -50,15 +55,13 @@ interface OpenAiAnswer {
 export interface OpenAiContext extends LiveRunsContext, RunStreamContext {
   catalog: () => Catalog;
   catalogStatus: () => CatalogStatus;
-  bus: Bus;
+  abandoned: Pick<AbandonedRuns, "wait">;
 }
 
 /** What the routes of this door share. */
 export interface OpenAiDoor {
   context: OpenAiContext;
   runs: LiveRuns;
-  /** Requests whose clients retry automatically: a retry joins the first request. */
-  repeats: RepeatedRequests;
 }
 
 interface OpenAiRunOptions extends OpenAiDoor {
@@ -77,63 +80,52 @@ export const metadataOf = ({ sessionId, runId, playedUpTo }: RunAddress) => ({
 });
 
 /**
- * Answer with a run. If the client disconnects before the end, the run is aborted, because such a client has no other
- * way to abort it.
+ * Answer with a run. A client aborts the run by disconnecting, because it has no other way. If it cannot have read
+ * anything by then, its answer may have been lost, so the run goes on for a while (rule C32).
  */
 export async function answerWithRun(
-  { context, runs, repeats, request, reply }: OpenAiRunOptions,
-  { identity: wanted, target, readTurn }: OpenAiRequest,
+  { context, runs, request, reply }: OpenAiRunOptions,
+  { identity, target, readTurn }: OpenAiRequest,
   answer: OpenAiAnswer,
 ): Promise<FastifyReply> {
-  const { streams, log } = context;
+  const { streams, abandoned } = context;
   mustHaveRoom(streams, request.caller);
   const turn = readTurn();
-  const isRetry = Number(request.headers["x-stainless-retry-count"] ?? 0) > 0;
-  const { identity, end } = repeats.admit(wanted, { session: target.sessionId, isRetry });
-  const { caller } = identity;
-  let hasRun = false;
-  try {
-    return "answers" in turn
-      ? await runs.answer(identity, turn.sessionId, turn.answers, show)
-      : await runs.begin(identity, { ...target, ...turn }, show);
-  } catch (error) {
-    // A refusal had no effect, so a further request may be decided again.
-    if (!hasRun) end(isRefusal(error) ? "whole" : "unknown");
-    throw error;
-  }
+  return "answers" in turn
+    ? await runs.answer(identity, turn.sessionId, turn.answers, show)
+    : await runs.begin(identity, { ...target, ...turn }, show);
 
   async function show(address: RunAddress): Promise<FastifyReply> {
-    hasRun = true;
     void reply.headers(headersOf(address));
-    if (!answer.isStream) return reply.send(await readWhole(address));
-    const onClose = (outcome: ReadOutcome | "left" | "cut") => {
-      end(outcome === "left" ? "left" : outcome === "cut" ? "unknown" : "whole");
-      if (outcome === "left") abort(address);
-    };
+    const endWait = abandoned.wait({ ...identity, delivery: request.delivery }, address);
+    if (!answer.isStream) return reply.send(await readWhole(address, endWait));
+    const onClose = (outcome: StreamOutcome) => endWait(WAIT_ENDS[outcome]);
     return streamRun(address, { context, runs, request, reply, translator: answer.translator(address), onClose });
   }
 
-  async function readWhole(address: RunAddress): Promise<object> {
+  async function readWhole(address: RunAddress, endWait: (end: WaitEnd) => void): Promise<object> {
     const whole = new WholeRun(address, reply);
     streams.add(whole, request.caller);
     try {
       const summary = await whole.read(await runs.follow(address, whole));
-      const said = answer.whole(address, mustBeWhole(summary));
-      end("whole");
-      return said;
-    } catch (error) {
-      end(whole.hasLeft ? "left" : "failed");
-      if (whole.hasLeft) abort(address);
-      throw error;
+      if (whole.hasActed) request.delivery?.noteAct();
+      // Who asks for it again after an abort wants another one.
+      if (summary.isCancelled) request.delivery?.arrive();
+      return answer.whole(address, mustBeWhole(summary));
+    } finally {
+      endWait(whole.hasLeft ? "left" : "answered");
     }
   }
-
-  function abort(address: RunAddress): void {
-    runs
-      .abort(context.commands.newIdentity(caller), address)
-      .catch((error) => log.warn({ err: error, traceId: request.id }, "a run could not be ended"));
-  }
 }
+
+/** What the end of a stream means for its run. */
+const WAIT_ENDS: { readonly [outcome in StreamOutcome]: WaitEnd } = {
+  ended: "answered",
+  asks: "answered",
+  cut: "answered",
+  left: "stopped",
+  unread: "unread",
+};
 
 /** @throws AppError for a run that failed or was aborted */
 function mustBeWhole(summary: RunSummary): RunSummary {

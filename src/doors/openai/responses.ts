@@ -57,7 +57,7 @@ export function responseRoutes(app: Routes, door: OpenAiDoor): void {
       if (body.prompt) throw unsupported("prompt", "Prompts that are stored at OpenAI are not supported.");
       const format = { param: "text.format", type: body.text?.format?.type };
       const { agentId, where, createdAt } = readCommon(context, request, format);
-      const identity = context.commands.identify(caller, request, body);
+      const identity = await context.commands.identify(caller, request, body);
       const { conversation } = body;
       const named = typeof conversation === "string" ? conversation : conversation?.id;
       const continued = body.previous_response_id ? readResponseId(body.previous_response_id) : undefined;

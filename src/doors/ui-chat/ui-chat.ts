@@ -62,7 +62,7 @@ export function uiChatRoutes(app: Routes, context: Context): void {
       const caller = await context.authenticate(request);
       mustHaveRoom(streams, request.caller);
       const { agentId, userId, zone, workspaceId } = request.body;
-      const identity = commands.identify(caller, request, request.body);
+      const identity = await commands.identify(caller, request, request.body);
       const last = readLast(request.body);
       const sessions = await ChatSessions.of(context.visibleTo(caller), request.body.id);
       const sessionId = sessions.newest?.id ?? request.body.id;
@@ -119,7 +119,7 @@ export function uiChatRoutes(app: Routes, context: Context): void {
     async (request) => {
       const caller = await context.authenticate(request);
       const address = await find(caller, request.params.id);
-      if (address) await runs.abort(commands.identify(caller, request), address);
+      if (address) await runs.abort(await commands.identify(caller, request), address);
       return { success: true as const, aborted: address !== undefined };
     },
   );

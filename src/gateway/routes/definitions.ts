@@ -210,7 +210,7 @@ export function definitionRoutes(app: Routes, context: Context): void {
   );
 
   async function identify(request: FastifyRequest): Promise<Identity> {
-    return commands.identify(await context.authenticate(request), request, request.body as object);
+    return await commands.identify(await context.authenticate(request), request, request.body as object);
   }
 
   /** Save the result of `edit`, and answer after the change was announced to all nodes. */

@@ -145,7 +145,7 @@ export function exportRoutes(app: Routes, context: Context): void {
       inviteBody(arrival);
       const { loan } = arrival;
       const source = new ByteLines(request.body, { maxLineBytes: MAX_LINE_BYTES, maxBytes: BOUNDS.importBytes, loan });
-      const identity = commands.identify(caller, request, query);
+      const identity = await commands.identify(caller, request, query);
       let file: ImportedSession = {};
       const read = async (history: StagedHistory) => {
         file = await importHistory(source, { store, clock, into: history });

@@ -233,7 +233,7 @@ export function floorRoutes(
       { schema: { tags: ["floors"], ...about, params: FloorParams, body: KeyedBody, response: { 200: Archived } } },
       async (request) => {
         const caller = await context.authenticate(request);
-        const identity = commands.identify(caller, request, request.body);
+        const identity = await commands.identify(caller, request, request.body);
         const { archived = [] } = await commands.carryOut(identity, async () => {
           return { floorId: await context.visibleTo(caller).floor(request.params.id), command: { type } };
         });
@@ -275,7 +275,7 @@ export function floorRoutes(
       },
       async (request) => {
         const caller = await context.authenticate(request);
-        const identity = commands.identify(caller, request, request.body);
+        const identity = await commands.identify(caller, request, request.body);
         const { commandId: _, ...wanted } = request.body;
         const { flags = {} } = await commands.carryOut(identity, async () => {
           const floorId = await context.visibleTo(caller).floor(request.params.id);

@@ -49,7 +49,7 @@ export function forkRoutes(app: Routes, context: TurnContext & CopiesContext): v
     async (request) => {
       const caller = await context.authenticate(request);
       const { messageId, agentId, activate, connectionId } = request.body;
-      const identity = commands.identify(caller, request, request.body);
+      const identity = await commands.identify(caller, request, request.body);
       const reply = await histories.create(identity, connectionId, async (history) => {
         const { session: source } = await visibleTo(caller).view(request.params.id, 0);
         const end = messageId === undefined ? "newest" : { upTo: messageId };
@@ -81,7 +81,7 @@ export function forkRoutes(app: Routes, context: TurnContext & CopiesContext): v
     async (request) => {
       const caller = await context.authenticate(request);
       const { turns } = request.body;
-      const identity = commands.identify(caller, request, request.body);
+      const identity = await commands.identify(caller, request, request.body);
       const reply = await copies.rollBack(identity, request.params.id, (sessions, id) => findTurn(sessions, id, turns));
       return sessionAnswer(commands, reply);
     },
@@ -102,7 +102,7 @@ export function forkRoutes(app: Routes, context: TurnContext & CopiesContext): v
     },
     async (request) => {
       const caller = await context.authenticate(request);
-      const identity = commands.identify(caller, request, request.body);
+      const identity = await commands.identify(caller, request, request.body);
       const { id, messageId } = request.params;
       const reply = await commands.carryOut(identity, async () => {
         const { content, images } = await copies.userMessage(caller, id, messageId);
@@ -141,7 +141,7 @@ export function forkRoutes(app: Routes, context: TurnContext & CopiesContext): v
     async (request) => {
       const caller = await context.authenticate(request);
       const { content, images, replace, connectionId } = request.body;
-      const identity = commands.identify(caller, request, request.body);
+      const identity = await commands.identify(caller, request, request.body);
       const { id, messageId } = request.params;
       const edit = { source: id, messageId, content, images, connectionId, ...(replace && { replaces: id }) };
       const reply = await copies.edit(identity, edit);

@@ -88,7 +88,7 @@ export function messageRoutes(app: Routes, context: Context): void {
     if (message.type === "ping") return { success: true as const };
     if (message.type === "heartbeat") return renewLease(caller, message.sessionId, request.trace);
     if (message.type === "played") return notePlayed(caller, message, request.trace);
-    const identity = commands.identify(caller, request, message);
+    const identity = await commands.identify(caller, request, message);
     const resolved: Resolved = {};
     if (message.type === "rollback") return rollBack(message, identity, resolved);
     try {

@@ -23,7 +23,7 @@ export async function commandSession(
   makeCommand: (sessionId: SessionId) => Command,
 ): Promise<Accepted> {
   const caller = await authenticate(request);
-  const identity = commands.identify(caller, request, request.body as object);
+  const identity = await commands.identify(caller, request, request.body as object);
   return await commands.carryOut(identity, async () => {
     const { sessionId, floorId } = await visibleTo(caller).locate(id);
     return { floorId, command: makeCommand(sessionId) };

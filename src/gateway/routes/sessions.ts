@@ -108,7 +108,7 @@ export function sessionRoutes(
     async (request) => {
       const caller = await context.authenticate(request);
       const { body } = request;
-      const identity = commands.identify(caller, request, body);
+      const identity = await commands.identify(caller, request, body);
       const { connectionId, title, workspaceId, activate } = body;
       const plan = async () => {
         const row = connectionId && (await connections.find(connectionId, caller.ownerId));

@@ -2,6 +2,14 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { OnHead } from "../node-internals.ts";
 
+/** An answer that the system has, and that its client may not have yet. */
+export interface SentAnswer {
+  /** The client uses the connection again. */
+  onNextRequest(): void;
+  /** @param isBroken whether the connection was reset, or failed */
+  onClose(socket: Socket, isBroken: boolean): void;
+}
+
 /** A socket and its requests. */
 export interface HttpConnection {
   socket: Socket;
@@ -9,6 +17,10 @@ export interface HttpConnection {
   address: string | undefined;
   /** Accepted above a limit: the socket may only carry probes. */
   isSpare: boolean;
+  /** Requests so far, with the one in progress. */
+  requests: number;
+  /** The last answer, if it is watched. */
+  sent: SentAnswer | undefined;
   /** The request in progress. */
   response: ConnectionResponse | undefined;
   /** Requests that wait behind it; undefined until there was one. */

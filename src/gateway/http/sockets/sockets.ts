@@ -58,7 +58,7 @@ export class Sockets {
   readonly #spare = new Set<HttpConnection>();
   readonly #proxies = new BlockList();
   // One function each for all sockets, because an idle stream would keep its own in memory.
-  readonly #onSocketClose: (this: Socket) => void;
+  readonly #onSocketClose: (this: Socket, isBroken: boolean) => void;
   readonly #onSocketEnd: (this: Socket) => void;
   readonly #onResponseClose: (this: ConnectionResponse) => void;
   readonly #onHead: OnHead;
@@ -70,8 +70,9 @@ export class Sockets {
     this.#options = options;
     this.#standStill = new StandStill(options.clock);
     const sockets = this;
-    this.#onSocketClose = function () {
+    this.#onSocketClose = function (isBroken) {
       const connection = sockets.#connections.get(this);
+      connection?.sent?.onClose(this, isBroken);
       if (connection) sockets.remove(connection);
     };
     this.#onSocketEnd = function () {
@@ -168,6 +169,8 @@ export class Sockets {
       socket,
       address,
       isSpare: false,
+      requests: 0,
+      sent: undefined,
       response: undefined,
       waiting: undefined,
       isChunked: false,
@@ -307,6 +310,9 @@ export class Sockets {
 
   /** Until the response is closed, the connection's other requests wait. */
   #occupy(connection: HttpConnection, response: ConnectionResponse): void {
+    connection.requests += 1;
+    connection.sent?.onNextRequest();
+    connection.sent = undefined;
     connection.response = response;
     response[CONNECTION] = connection;
     if (!connection.isSpare) for (const group of this.#groupsOf(connection)) group.idle.delete(connection);

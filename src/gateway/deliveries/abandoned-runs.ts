@@ -1,0 +1,206 @@
+// Rule C32 of docs/inside/correctness.md.
+import { randomUUID } from "node:crypto";
+import { z } from "zod";
+import type { Bus, Subscription } from "../../bus/bus.ts";
+import { FloorId, RunId, SessionId } from "../../protocol/ids.ts";
+import { readMessage, writeMessage } from "../../protocol/internal/bus-message.ts";
+import type { Clock, Timer } from "../../shared/ports/clock.ts";
+import type { Logger } from "../../shared/ports/logger.ts";
+import { TransientMap } from "../../shared/transient-map.ts";
+import type { Caller } from "../access/caller.ts";
+import { keepListening } from "../streams/keep-listening.ts";
+import type { Delivery } from "./delivery.ts";
+import { LOST_MS } from "./recent-requests.ts";
+
+/**
+ * How long a run goes on whose stream broke before its first word, in ms. Browsers send such a request again at once.
+ */
+const UNREAD_MS = 3_000;
+/** Runs that go on without their clients. Beyond it, the one that was left first is ended. */
+const MAX_RUNS = 1_024;
+
+const Address = z.object({ runId: RunId, sessionId: SessionId, floorId: FloorId });
+type Address = z.infer<typeof Address>;
+
+const News = z.union([
+  z.object({ from: z.string(), left: Address, callerId: z.string(), commandId: z.string(), untilMs: z.number() }),
+  /** A client waits for it again, or it was ended. */
+  z.object({ from: z.string(), over: RunId, isEnded: z.boolean() }),
+]);
+type News = z.infer<typeof News>;
+
+interface CallerRequest {
+  caller: Caller;
+  /** The key of the request. */
+  commandId: string;
+}
+
+/** Who waits for the answer of a run. */
+export interface WaitingClient extends CallerRequest {
+  /** Whether the answer arrives, if that is watched. */
+  delivery: Pick<Delivery, "arrive"> | undefined;
+}
+
+/**
+ * How a client's wait ended: it has an answer; it hung up to stop the run; it hung up without an answer, or without
+ * having read a word of its stream.
+ */
+export type WaitEnd = "answered" | "stopped" | "left" | "unread";
+
+/** A run whose client has hung up, and may ask for its answer again. */
+interface AbandonedRun {
+  address: Address;
+  callerId: string;
+  /** The key of the request that began the run, which does not end it when it is repeated. */
+  commandId: string;
+  until: number;
+  /** Absent: another node ends the run. */
+  own?: { client: WaitingClient; timer: Timer } | undefined;
+}
+
+export interface AbandonedRunsOptions {
+  bus: Bus;
+  /** It measures elapsed time, and never jumps. */
+  clock: Clock;
+  /** The store's name, which separates the topics of installations. */
+  epoch: string;
+  log: Logger;
+  /** Has no effect on a run that has ended. */
+  abort: (caller: Caller, address: Address) => Promise<void>;
+}
+
+/**
+ * Lets a run go on for as long as its client may ask for its answer again, after the client hung up without one. Then
+ * the run ends; and at once, if its caller asks the session for something else.
+ */
+export class AbandonedRuns {
+  readonly #options: AbandonedRunsOptions;
+  /** Names this node in its messages. */
+  readonly #id = randomUUID();
+  readonly #topic: string;
+  /** The clients that wait for an answer here, by its run. */
+  readonly #waiting = new TransientMap<RunId, { clients: number }>();
+  readonly #left = new TransientMap<RunId, AbandonedRun>();
+  #subscription: Subscription | undefined;
+  #isClosed = false;
+
+  constructor(options: AbandonedRunsOptions) {
+    this.#options = options;
+    this.#topic = `${options.epoch}.left`;
+    if (!options.bus.isLocal) void this.#listen();
+  }
+
+  /**
+   * A client waits for the answer of a run.
+   * @returns call it once, when the client waits no more
+   */
+  wait(client: WaitingClient, { runId, sessionId, floorId }: Address): (end: WaitEnd) => void {
+    if (this.#left.has(runId)) this.#forget(runId, false);
+    const waiting = this.#waiting.get(runId) ?? { clients: 0 };
+    waiting.clients += 1;
+    this.#waiting.set(runId, waiting);
+    return (end) => {
+      waiting.clients -= 1;
+      if (waiting.clients > 0) return;
+      this.#waiting.delete(runId);
+      const address = { runId, sessionId, floorId };
+      if (end === "stopped") void this.#abort(client.caller, address);
+      if (end === "left") this.#leave(client, address, LOST_MS);
+      if (end === "unread") this.#leave(client, address, UNREAD_MS);
+    };
+  }
+
+  /** End the runs of a session that its caller has left, because it asks for something else. */
+  async endFor(request: CallerRequest, sessionId: SessionId): Promise<void> {
+    const ended = this.#leftIn(request, sessionId);
+    await Promise.all(ended.map(({ address }) => this.#end(request.caller, address)));
+  }
+
+  /** The same where the caller itself ends them. */
+  forgetFor(request: CallerRequest, sessionId: SessionId): void {
+    for (const { address } of this.#leftIn(request, sessionId)) this.#forget(address.runId, true);
+  }
+
+  /** The runs go on: their clients may ask another node. */
+  close(): void {
+    this.#isClosed = true;
+    this.#subscription?.end();
+    for (const { own } of this.#left.values()) own?.timer.cancel();
+  }
+
+  #leftIn({ caller, commandId }: CallerRequest, sessionId: SessionId): AbandonedRun[] {
+    if (this.#left.size === 0) return [];
+    const now = this.#options.clock.now();
+    return this.#left.values().filter(({ callerId, commandId: begunBy, address, until, own }) => {
+      if (until < now && !own) this.#left.delete(address.runId);
+      return callerId === caller.id && address.sessionId === sessionId && until >= now && begunBy !== commandId;
+    });
+  }
+
+  #leave(client: WaitingClient, address: Address, untilMs: number): void {
+    if (this.#isClosed) return;
+    const { caller, commandId } = client;
+    const timer = this.#options.clock.after(untilMs, () => void this.#end(caller, address));
+    this.#add({ address, callerId: caller.id, commandId, own: { client, timer } }, untilMs);
+    this.#publish({ from: this.#id, left: address, callerId: caller.id, commandId, untilMs });
+  }
+
+  #add(run: Omit<AbandonedRun, "until">, untilMs: number): void {
+    if (this.#left.size >= MAX_RUNS) {
+      const [oldest] = this.#left.values();
+      const { address, own } = oldest!;
+      if (own) void this.#end(own.client.caller, address);
+      else this.#left.delete(address.runId);
+    }
+    this.#left.set(run.address.runId, { ...run, until: this.#options.clock.now() + untilMs });
+  }
+
+  #end(caller: Caller, address: Address): Promise<void> {
+    this.#forget(address.runId, true);
+    return this.#abort(caller, address);
+  }
+
+  async #abort(caller: Caller, address: Address): Promise<void> {
+    const { abort, log } = this.#options;
+    await abort(caller, address).catch((error) => log.warn({ err: error, ...address }, "a run could not be ended"));
+  }
+
+  /** @param isEnded the run ends, so that an equal request is a new one */
+  #forget(runId: RunId, isEnded: boolean): void {
+    this.#drop(runId, isEnded);
+    this.#publish({ from: this.#id, over: runId, isEnded });
+  }
+
+  #drop(runId: RunId, isEnded: boolean): void {
+    const { own } = this.#left.get(runId) ?? {};
+    this.#left.delete(runId);
+    own?.timer.cancel();
+    if (isEnded) own?.client.delivery?.arrive();
+  }
+
+  async #listen(): Promise<void> {
+    const subscription = await keepListening(
+      this.#options.bus,
+      this.#topic,
+      (message) => this.#receive(message),
+      () => {},
+    );
+    this.#subscription = subscription;
+    if (this.#isClosed) subscription.end();
+  }
+
+  #receive(message: Uint8Array): void {
+    const news = readMessage(News, message);
+    if (!news || news.from === this.#id) return;
+    if ("over" in news) return this.#drop(news.over, news.isEnded);
+    const { left: address, callerId, commandId, untilMs } = news;
+    // The repeat was faster than the news.
+    if (this.#waiting.has(address.runId)) return this.#forget(address.runId, false);
+    this.#add({ address, callerId, commandId }, untilMs);
+  }
+
+  #publish(news: News): void {
+    const { bus } = this.#options;
+    if (!bus.isLocal) void bus.publish(this.#topic, writeMessage(news));
+  }
+}

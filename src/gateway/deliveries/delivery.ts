@@ -1,0 +1,134 @@
+// Rule C32 of docs/inside/correctness.md.
+import type { IncomingHttpHeaders } from "node:http";
+import type { Socket } from "node:net";
+import type { Clock } from "../../shared/ports/clock.ts";
+import { CONNECTION, type ConnectionResponse, type SentAnswer } from "../http/sockets/http-connection.ts";
+
+/**
+ * `open`: the answer is made or sent. `sent`: the system has all of it. `arrived`: the client reads it. `lost`: the
+ * client cannot have it, or it says itself that the outcome is unknown. `doubtful`: it cannot be told.
+ */
+export type DeliveryState = "open" | "sent" | "arrived" | "lost" | "doubtful";
+
+/** How long after the end of an answer a broken connection says that it did not arrive, in ms. */
+export const RIGHT_AFTER_MS = 1_000;
+
+/** How a connection ended behind an answer. */
+export interface ConnectionEnd {
+  /** Since the system had all of the answer, in ms. */
+  afterMs: number;
+  /** It was reset, or failed. */
+  isBroken: boolean;
+  /** The client closed it; otherwise this node did. */
+  isByClient: boolean;
+  /** HTTP leaves it open behind the answer. */
+  isKept: boolean;
+  /** The client had asked for that in words, as programs do that keep connections. */
+  isWanted: boolean;
+  /** It had carried other requests before. */
+  isReused: boolean;
+  /** Something acted for the answer: a tool was called. */
+  hasActed: boolean;
+}
+
+/** What the end of its connection says of an answer. */
+export function deliveryAfter(end: ConnectionEnd): DeliveryState {
+  if (end.afterMs > RIGHT_AFTER_MS) return "arrived";
+  // A client that closes with bytes that it has not read, or is gone when they come, resets the connection.
+  if (end.isBroken) return "lost";
+  if (!end.isByClient || !end.isKept) return "arrived";
+  // A client that keeps its connections does not close one that it has just used. Browsers send the request again.
+  if (end.isReused) return "lost";
+  // A program that asks once and ends does the same as a proxy that reads the answer and breaks.
+  return end.isWanted && end.hasActed ? "doubtful" : "arrived";
+}
+
+/** Watches whether the answer to a request reaches its client. */
+export class Delivery implements SentAnswer {
+  readonly #clock: Clock;
+  readonly #onChange: (state: DeliveryState) => void;
+  #isWanted = false;
+  #isReused = false;
+  /** Set once the system has the answer. */
+  #socket: Socket | undefined;
+  #isKept = false;
+  #state: DeliveryState = "open";
+  #sentAt = 0;
+  #hasActed = false;
+
+  constructor(clock: Clock, onChange: (state: DeliveryState) => void) {
+    this.#clock = clock;
+    this.#onChange = onChange;
+  }
+
+  /** @param headers the request's */
+  watch(response: ConnectionResponse, headers: IncomingHttpHeaders): void {
+    const { socket } = response;
+    const connection = response[CONNECTION];
+    this.#isWanted = headers.connection?.toLowerCase() === "keep-alive";
+    this.#isReused = (connection?.requests ?? 0) > 1;
+    if (response.destroyed) return this.#become("lost");
+    response.once("finish", () => {
+      if (this.#state !== "open") return;
+      // The client closed its side before it could read the answer, or is told that the outcome is unknown.
+      if (socket?.readableEnded || response.statusCode >= 500) return this.#become("lost");
+      this.#sentAt = this.#clock.now();
+      this.#socket = socket ?? undefined;
+      this.#isKept = response.shouldKeepAlive;
+      this.#become("sent");
+      if (connection) connection.sent = this;
+    });
+    response.once("close", () => {
+      if (this.#state === "open") this.#become("lost");
+    });
+  }
+
+  get state(): DeliveryState {
+    return this.#state;
+  }
+
+  /** The client reads the answer. */
+  arrive(): void {
+    this.#become("arrived");
+  }
+
+  /** The answer ends before its outcome is known. */
+  lose(): void {
+    this.#become("lost");
+  }
+
+  /** A tool was called for the answer. */
+  noteAct(): void {
+    this.#hasActed = true;
+  }
+
+  /** The socket whose peer should have the answer; undefined if it is known whether it has. */
+  get peer(): Socket | undefined {
+    return this.#state === "sent" ? this.#socket : undefined;
+  }
+
+  onNextRequest(): void {
+    if (this.#state === "sent") this.#become("arrived");
+  }
+
+  onClose(socket: Socket, isBroken: boolean): void {
+    if (this.#state !== "sent") return;
+    const state = deliveryAfter({
+      afterMs: this.#clock.now() - this.#sentAt,
+      isBroken,
+      isByClient: socket.readableEnded,
+      isKept: this.#isKept,
+      isWanted: this.#isWanted,
+      isReused: this.#isReused,
+      hasActed: this.#hasActed,
+    });
+    this.#become(state);
+  }
+
+  #become(state: DeliveryState): void {
+    if (this.#state === state) return;
+    this.#state = state;
+    if (state !== "sent") this.#socket = undefined;
+    this.#onChange(state);
+  }
+}

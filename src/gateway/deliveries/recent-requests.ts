@@ -1,0 +1,243 @@
+// Rule C32 of docs/inside/correctness.md.
+import { hash, randomUUID } from "node:crypto";
+import type { FastifyRequest } from "fastify";
+import { z } from "zod";
+import type { Bus, Subscription } from "../../bus/bus.ts";
+import { readMessage, writeMessage } from "../../protocol/internal/bus-message.ts";
+import type { Clock } from "../../shared/ports/clock.ts";
+import { TransientMap } from "../../shared/transient-map.ts";
+import type { Caller } from "../access/caller.ts";
+import { networkOf } from "../http/network-address.ts";
+import { afterNextLoop } from "../http/sockets/stand-still.ts";
+import { keepListening } from "../streams/keep-listening.ts";
+import { peerKeyOf, type Unanswered } from "../streams/silent-peers.ts";
+import { Delivery, type DeliveryState } from "./delivery.ts";
+
+/** How long a request whose answer was lost may be sent again, in ms. */
+export const LOST_MS = 30_000;
+/** The same where it cannot be told whether the answer arrived: until the second try of a client that repeats. */
+const DOUBT_MS = 5_000;
+/** Different requests that are remembered, and equal ones. */
+const MAX_REQUESTS = 4_096;
+const MAX_EQUAL = 8;
+/** How long another node may take to say how an answer stands, in ms. One that does not is dead. */
+const ASK_MS = 250;
+
+const STATES = ["open", "sent", "arrived", "lost", "doubtful"] as const satisfies DeliveryState[];
+const News = z.object({
+  from: z.string(),
+  key: z.string(),
+  commandId: z.string(),
+  /** Absent: the node that answers this request is asked how the answer stands. */
+  state: z.enum(STATES).optional(),
+});
+type News = z.infer<typeof News>;
+
+/** A request without a key, and its answer. */
+interface Attempt {
+  commandId: string;
+  state: DeliveryState;
+  /** Since when, in ms. */
+  since: number;
+  /** The answer, if this node gives it. */
+  delivery?: Delivery | undefined;
+  /** Called when another node tells of the answer. */
+  onNews?: (() => void) | undefined;
+}
+
+/** The equal requests of one client. */
+interface Equal {
+  attempts: Attempt[];
+}
+
+/** What is known of a request before it is carried out. */
+interface AskedRequest {
+  caller: Caller;
+  commandId: string;
+  bodyHash: string;
+  isKeyed: boolean;
+}
+
+export interface RecentRequestsOptions {
+  bus: Bus;
+  /** It measures elapsed time, and never jumps. */
+  clock: Clock;
+  /** The store's name, which separates the topics of installations. */
+  epoch: string;
+  /** The peers that acknowledge nothing. Absent: they cannot be told. */
+  unanswered?: (() => Promise<Unanswered>) | undefined;
+}
+
+/**
+ * Recognises a request that is sent again without a key because its answer did not arrive. It gets the key of the
+ * first one, and with it the first one's effect and answer. Nodes tell each other over the bus how their answers stand.
+ */
+export class RecentRequests {
+  readonly #options: RecentRequestsOptions;
+  /** Names this node in its messages. */
+  readonly #id = randomUUID();
+  readonly #topic: string;
+  readonly #known = new TransientMap<string, Equal>();
+  /** The keys of the known requests; the next one takes the place of the oldest. */
+  readonly #keys: string[] = [];
+  #next = 0;
+  #subscription: Subscription | undefined;
+  #isClosed = false;
+
+  constructor(options: RecentRequestsOptions) {
+    this.#options = options;
+    this.#topic = `${options.epoch}.answers`;
+    if (!options.bus.isLocal) void this.#listen();
+  }
+
+  /**
+   * @param identity of a request without a key
+   * @returns the identity to use: the first request's, if this one repeats it
+   */
+  async admit<T extends AskedRequest>(identity: T, request: FastifyRequest): Promise<T> {
+    const { key, isMarked } = nameOf(identity, request);
+    const before = await this.#findLost(key, isMarked);
+    const attempt = before ?? this.#add(key, identity.commandId);
+    const { commandId } = attempt;
+    this.#note(key, attempt, "open");
+    const delivery = new Delivery(this.#options.clock, (state) => {
+      // A repeat may have taken the place of this request.
+      if (attempt.delivery === delivery) this.#note(key, attempt, state);
+    });
+    attempt.delivery = delivery;
+    request.delivery = delivery;
+    delivery.watch(request.response, request.headers);
+    return before ? { ...identity, commandId, isKeyed: true } : identity;
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#subscription?.end();
+  }
+
+  /** The request that this one repeats. */
+  async #findLost(key: string, isMarked: boolean): Promise<Attempt | undefined> {
+    const { attempts } = this.#known.get(key) ?? {};
+    if (!attempts) return undefined;
+    const lost = this.#oldestLost(attempts);
+    if (lost) return lost;
+    if (isMarked) {
+      const last = attempts.findLast((each) => each.state === "open" || this.#ageOf(each) <= LOST_MS);
+      if (last) return last;
+    }
+    if (!attempts.some(({ state }) => state === "open" || state === "sent")) return undefined;
+    // The end of the first connection may lie unread beside this request.
+    await new Promise<void>((resolve) => afterNextLoop(resolve));
+    await this.#loseUnanswered(key, attempts);
+    await Promise.all(attempts.map((each) => this.#ask(key, each)));
+    return this.#oldestLost(attempts);
+  }
+
+  #oldestLost(attempts: readonly Attempt[]): Attempt | undefined {
+    return attempts.find((each) => {
+      const limitMs = each.state === "lost" ? LOST_MS : each.state === "doubtful" ? DOUBT_MS : -1;
+      return this.#ageOf(each) <= limitMs;
+    });
+  }
+
+  #ageOf({ since }: Attempt): number {
+    return this.#options.clock.now() - since;
+  }
+
+  /** Answers that the system has, and whose peers have vanished. */
+  async #loseUnanswered(key: string, attempts: readonly Attempt[]): Promise<void> {
+    const { unanswered } = this.#options;
+    if (!unanswered || !attempts.some(({ delivery }) => delivery?.peer)) return;
+    const silent = await unanswered();
+    for (const attempt of attempts) {
+      const peer = attempt.delivery?.peer;
+      if (peer && silent.has(peerKeyOf(peer))) this.#note(key, attempt, "lost");
+    }
+  }
+
+  /** Ask the node that gives the answer how it stands. */
+  async #ask(key: string, attempt: Attempt): Promise<void> {
+    const { bus, clock } = this.#options;
+    const { commandId, state } = attempt;
+    if (attempt.delivery || (state !== "open" && state !== "sent") || bus.isAway(this.#topic)) return;
+    const heard = Promise.withResolvers<boolean>();
+    attempt.onNews = () => heard.resolve(true);
+    const timer = clock.after(ASK_MS, () => heard.resolve(false));
+    this.#publish({ from: this.#id, key, commandId });
+    const isAlive = await heard.promise;
+    timer.cancel();
+    attempt.onNews = undefined;
+    if (!isAlive && attempt.state === "open") this.#note(key, attempt, "lost");
+  }
+
+  #add(key: string, commandId: string): Attempt {
+    const attempt: Attempt = { commandId, state: "open", since: 0 };
+    const equal = this.#known.get(key);
+    if (equal) {
+      equal.attempts.push(attempt);
+      if (equal.attempts.length > MAX_EQUAL) equal.attempts.shift();
+      return attempt;
+    }
+    const oldest = this.#keys[this.#next];
+    if (oldest !== undefined) this.#known.delete(oldest);
+    this.#keys[this.#next] = key;
+    this.#next = (this.#next + 1) % MAX_REQUESTS;
+    this.#known.set(key, { attempts: [attempt] });
+    return attempt;
+  }
+
+  #note(key: string, attempt: Attempt, state: DeliveryState): void {
+    attempt.state = state;
+    attempt.since = this.#options.clock.now();
+    if (!this.#options.bus.isLocal) this.#publish({ from: this.#id, key, commandId: attempt.commandId, state });
+  }
+
+  async #listen(): Promise<void> {
+    const subscription = await keepListening(
+      this.#options.bus,
+      this.#topic,
+      (message) => this.#receive(message),
+      () => {},
+    );
+    this.#subscription = subscription;
+    if (this.#isClosed) subscription.end();
+  }
+
+  #receive(message: Uint8Array): void {
+    const news = readMessage(News, message);
+    if (!news || news.from === this.#id) return;
+    const { key, commandId, state } = news;
+    const known = this.#known.get(key)?.attempts.find((each) => each.commandId === commandId);
+    if (state === undefined) {
+      if (known?.delivery) this.#publish({ from: this.#id, key, commandId, state: known.state });
+      return;
+    }
+    const attempt = known ?? this.#add(key, commandId);
+    // The answer is given there.
+    attempt.delivery = undefined;
+    attempt.state = state;
+    attempt.since = this.#options.clock.now();
+    attempt.onNews?.();
+  }
+
+  #publish(news: News): void {
+    void this.#options.bus.publish(this.#topic, writeMessage(news));
+  }
+}
+
+/** A client's own name for a request, by which it may be repeated. */
+const ownNameOf = ({ headers }: FastifyRequest): string | undefined => {
+  const name = headers["request-id"];
+  return typeof name === "string" && name !== "" ? name : undefined;
+};
+
+/** The name of equal requests of a client, and whether the client says that it may repeat them. */
+function nameOf({ caller, bodyHash }: AskedRequest, request: FastifyRequest): { key: string; isMarked: boolean } {
+  const { headers } = request;
+  const own = ownNameOf(request);
+  // Programs of one caller may ask the same: those on other machines, and other ones, are told apart.
+  const client = own ?? [networkOf(request.ip), headers["user-agent"]];
+  const about = Object.entries(headers).filter(([name]) => name.startsWith("interlock-"));
+  const key = hash("sha256", JSON.stringify([caller.id, client, about, bodyHash]), "base64url");
+  return { key, isMarked: own !== undefined || Number(headers["x-stainless-retry-count"] ?? 0) > 0 };
+}

@@ -1,0 +1,247 @@
+import { EventEmitter } from "node:events";
+import type { FastifyRequest } from "fastify";
+import { expect, onTestFinished, test } from "vitest";
+import { AbandonedRuns, type WaitEnd } from "../../../src/gateway/deliveries/abandoned-runs.ts";
+import { type ConnectionEnd, deliveryAfter } from "../../../src/gateway/deliveries/delivery.ts";
+import { RecentRequests } from "../../../src/gateway/deliveries/recent-requests.ts";
+import type { Identity } from "../../../src/gateway/idempotent-commands.ts";
+import type { FloorId, RunId, SessionId } from "../../../src/protocol/ids.ts";
+import { UnreliableBus } from "../../support/networks/unreliable-bus.ts";
+import { turn, VirtualClock } from "../../support/runner/virtual-clock.ts";
+import { KeptLog } from "../../support/stores/sqlite-place.ts";
+
+const CLOSED: ConnectionEnd = {
+  afterMs: 5,
+  isBroken: false,
+  isByClient: true,
+  isKept: true,
+  isWanted: true,
+  isReused: false,
+  hasActed: false,
+};
+
+test.each([
+  ["its client asked once and ended", {}, "arrived"],
+  ["its client asked once and ended, and a tool was called", { hasActed: true }, "doubtful"],
+  ["its client had not asked to keep the connection", { hasActed: true, isWanted: false }, "arrived"],
+  ["its client had used the connection before", { isReused: true }, "lost"],
+  ["HTTP closes the connection behind it", { isReused: true, isKept: false }, "arrived"],
+  ["this node closed the connection", { isReused: true, isByClient: false }, "arrived"],
+  ["the connection was reset", { isBroken: true }, "lost"],
+  ["the connection was reset, and HTTP closes it", { isBroken: true, isKept: false }, "lost"],
+  ["the connection was reset long after it", { isBroken: true, afterMs: 1_001 }, "arrived"],
+  ["the connection was closed long after it", { isReused: true, afterMs: 1_001 }, "arrived"],
+] satisfies [string, Partial<ConnectionEnd>, string][])("of an answer, if %s: %j is %s", (_, end, state) => {
+  expect(deliveryAfter({ ...CLOSED, ...end })).toBe(state);
+});
+
+type Ending = "arrives" | "is lost" | "fails";
+
+/** Two nodes, whose clients send the same request again and again. */
+async function makeNodes() {
+  const bus = new UnreliableBus();
+  const clock = new VirtualClock();
+  const nodes = [0, 1].map(() => new RecentRequests({ bus, clock, epoch: "e" }));
+  onTestFinished(() => {
+    for (const node of nodes) node.close();
+  });
+  await turn();
+  let sent = 0;
+  const send = async (node: RecentRequests, headers: Record<string, string> = {}, caller = "ann") => {
+    const identity = { caller: { id: caller }, bodyHash: "hello", commandId: `c${++sent}`, isKeyed: false };
+    const response = Object.assign(new EventEmitter(), { statusCode: 200, shouldKeepAlive: true, destroyed: false });
+    const request = { headers, ip: "127.0.0.1", response } as unknown as FastifyRequest;
+    let isAdmitted = false;
+    const admitted = node.admit(identity as unknown as Identity, request).finally(() => {
+      isAdmitted = true;
+    });
+    // A node that is asked answers at once, unless it is dead.
+    for (let turns = 0; turns < 6 && !isAdmitted; turns += 1) await turn();
+    if (!isAdmitted) await clock.advance(250);
+    const { commandId } = await admitted;
+    const end = async (how: Ending) => {
+      response.statusCode = how === "fails" ? 503 : 200;
+      if (how !== "is lost") response.emit("finish");
+      response.emit("close");
+      await turn();
+    };
+    return { command: commandId, end };
+  };
+  return { here: nodes[0]!, there: nodes[1]!, bus, clock, send };
+}
+
+test("the request whose answer was lost is repeated at any node, and one whose answer arrived is over", async () => {
+  const { here, there, send } = await makeNodes();
+  const first = await send(here);
+  await first.end("is lost");
+  const again = await send(there);
+  expect(again.command).toBe("c1");
+  await again.end("arrives");
+  expect((await send(here)).command).toBe("c3");
+});
+
+test("an answer that says that its outcome is unknown is lost", async () => {
+  const { here, send } = await makeNodes();
+  await (await send(here)).end("fails");
+  expect((await send(here)).command).toBe("c1");
+});
+
+test("a lost answer is asked for again within 30 s, by its caller, for the same session, by the same program", async () => {
+  const { here, clock, send } = await makeNodes();
+  const agent = { "user-agent": "a", "interlock-session": "s" };
+  await (await send(here, agent)).end("is lost");
+  expect((await send(here, agent, "eve")).command).toBe("c2");
+  expect((await send(here, { ...agent, "interlock-session": "t" })).command).toBe("c3");
+  expect((await send(here, { ...agent, "user-agent": "b" })).command).toBe("c4");
+  await clock.advance(29_000);
+  const again = await send(here, agent);
+  expect(again.command).toBe("c1");
+  await again.end("is lost");
+  await clock.advance(30_001);
+  expect((await send(here, agent)).command).toBe("c6");
+});
+
+test("of equal requests that are lost together each is repeated once", async () => {
+  const { here, send } = await makeNodes();
+  const [one, two] = [await send(here), await send(here)];
+  expect([one.command, two.command]).toEqual(["c1", "c2"]);
+  await one.end("is lost");
+  await two.end("is lost");
+  expect([(await send(here)).command, (await send(here)).command, (await send(here)).command]).toEqual([
+    "c1",
+    "c2",
+    "c5",
+  ]);
+});
+
+test("an equal request beside one whose answer is under way is a new one, here and there, unless it is marked", async () => {
+  const { here, there, send } = await makeNodes();
+  await send(here);
+  expect((await send(here)).command).toBe("c2");
+  expect((await send(there)).command).toBe("c3");
+  const marked = { "x-stainless-retry-count": "1" };
+  expect((await send(there, marked)).command).toBe("c3");
+});
+
+test("a request that its client names is repeated also when its answer arrived, for as long as clients repeat", async () => {
+  const { here, there, clock, send } = await makeNodes();
+  const named = { "request-id": "r1" };
+  await (await send(here, named)).end("arrives");
+  expect((await send(there, named)).command).toBe("c1");
+  expect((await send(there, { "request-id": "r2" })).command).toBe("c3");
+  await (await send(here, named)).end("arrives");
+  await clock.advance(30_001);
+  expect((await send(here, named)).command).toBe("c5");
+});
+
+test("the answer of a node that died is lost", async () => {
+  const { here, there, send } = await makeNodes();
+  await send(here);
+  here.close();
+  expect((await send(there)).command).toBe("c1");
+});
+
+test("while the bus is away each node knows its own answers, and nothing waits", async () => {
+  const { here, there, bus, send } = await makeNodes();
+  bus.goAway();
+  await (await send(here)).end("is lost");
+  expect((await send(here)).command).toBe("c1");
+  expect((await send(there)).command).toBe("c3");
+});
+
+test("the oldest of 4,096 requests gives way, and its repeat is a new request", async () => {
+  const { here, send } = await makeNodes();
+  await (await send(here)).end("is lost");
+  for (let n = 0; n < 4_095; n += 1) await send(here, { "user-agent": String(n) });
+  const kept = await send(here);
+  expect(kept.command).toBe("c1");
+  await kept.end("is lost");
+  await send(here, { "user-agent": "one more" });
+  expect((await send(here)).command).not.toBe("c1");
+});
+
+/** Two nodes with clients that wait for runs. */
+async function makeWaits() {
+  const bus = new UnreliableBus();
+  const clock = new VirtualClock();
+  const aborted: string[] = [];
+  const abort = async (caller: { id: string }, { runId }: { runId: string }) =>
+    void aborted.push(`${runId} by ${caller.id}`);
+  const log = new KeptLog();
+  const nodes = [0, 1].map(() => new AbandonedRuns({ bus, clock, epoch: "e", log, abort }));
+  onTestFinished(() => {
+    for (const node of nodes) node.close();
+  });
+  await turn();
+  const arrived: string[] = [];
+  const of = (run: string, caller = "ann") =>
+    ({ caller: { id: caller }, commandId: `c-${run}` }) as unknown as Identity;
+  const wait = async (node: AbandonedRuns, run: string) => {
+    const address = { runId: run as RunId, sessionId: "s" as SessionId, floorId: "s:s" as FloorId };
+    const end = node.wait({ ...of(run), delivery: { arrive: () => void arrived.push(run) } }, address);
+    await turn();
+    return async (how: WaitEnd) => {
+      end(how);
+      await turn();
+    };
+  };
+  const ask = async (node: AbandonedRuns, run: string, caller?: string) => {
+    await node.endFor(of(run, caller), "s" as SessionId);
+    await turn();
+  };
+  return { here: nodes[0]!, there: nodes[1]!, clock, aborted, arrived, wait, ask };
+}
+
+test("a run whose client hung up goes on for 30 s, and then ends, and its request is over", async () => {
+  const { here, clock, aborted, arrived, wait } = await makeWaits();
+  await (await wait(here, "r1"))("left");
+  await clock.advance(29_999);
+  expect([aborted, arrived]).toEqual([[], []]);
+  await clock.advance(1);
+  expect([aborted, arrived]).toEqual([["r1 by ann"], ["r1"]]);
+});
+
+test("a stream that broke before its first word goes on for 3 s, and one that was read ends at once", async () => {
+  const { here, clock, aborted, wait } = await makeWaits();
+  await (await wait(here, "r1"))("stopped");
+  expect(aborted).toEqual(["r1 by ann"]);
+  await (await wait(here, "r2"))("unread");
+  await clock.advance(2_999);
+  expect(aborted).toEqual(["r1 by ann"]);
+  await clock.advance(1);
+  expect(aborted).toEqual(["r1 by ann", "r2 by ann"]);
+});
+
+test("a run that a client waits for again, at any node, goes on; of several clients the last one counts", async () => {
+  const { here, there, clock, aborted, wait } = await makeWaits();
+  await (await wait(here, "r1"))("left");
+  const again = await wait(there, "r1");
+  await clock.advance(60_000);
+  const twin = await wait(there, "r1");
+  await again("left");
+  await clock.advance(60_000);
+  expect(aborted).toEqual([]);
+  await twin("answered");
+  await clock.advance(60_000);
+  expect(aborted).toEqual([]);
+});
+
+test("another request of its caller in the session ends a left run at once, at any node; a repeat of its own does not", async () => {
+  const { here, there, clock, aborted, arrived, wait, ask } = await makeWaits();
+  await (await wait(here, "r1"))("left");
+  await ask(there, "r1");
+  await ask(there, "r2", "bob");
+  expect(aborted).toEqual([]);
+  await ask(there, "r2");
+  expect([aborted, arrived]).toEqual([["r1 by ann"], ["r1"]]);
+  await clock.advance(60_000);
+  expect(aborted).toEqual(["r1 by ann"]);
+});
+
+test("of 1,024 left runs the oldest ends when another one comes", async () => {
+  const { here, aborted, wait } = await makeWaits();
+  for (let n = 0; n < 1_024; n += 1) await (await wait(here, `r${n}`))("left");
+  expect(aborted).toEqual([]);
+  await (await wait(here, "one more"))("left");
+  expect(aborted).toEqual(["r0 by ann"]);
+});
