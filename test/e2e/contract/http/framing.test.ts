@@ -265,7 +265,10 @@ test("an event stream ends when its client closes its side, before or after it b
   await expect.poll(count).toBe(0);
 });
 
-test.each([false, true])("a run is aborted when OpenAI's client closes its side (stream: %s)", async (stream) => {
+test.each([
+  ["is aborted when OpenAI's client closes its side of a stream", true],
+  ["goes on for a while when OpenAI's client closes its side before it has a whole answer", false],
+])("a run %s", async (_, stream) => {
   const { id } = await new E2eClient(node).create("general");
   const log = await node.stream(`/session/${id}/events`);
   const asked = {
@@ -277,6 +280,11 @@ test.each([false, true])("a run is aborted when OpenAI's client closes its side 
   const client = await open();
   await client.send(postJson("/v1/chat/completions", asked));
   await log.findState(id, "active.running");
+  if (stream) await client.until(/"content":"[^"]/);
   expect(await client.halfClose()).not.toContain("[DONE]");
+  if (!stream) {
+    expect((await accepted(node.get(`/session/${id}`))).session.activity).toBe("running");
+    await accepted(node.post("/message", { type: "abort", sessionId: id }));
+  }
   expect((await log.find("complete")).data).toMatchObject({ cancelled: true });
 });
