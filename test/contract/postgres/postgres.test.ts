@@ -6,6 +6,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import type { FloorId, SessionId } from "../../../src/protocol/ids.ts";
 import { openPostgresStore } from "../../../src/store/postgres/postgres-store.ts";
 import { readPage } from "../../docs/page.ts";
+import { deployed } from "../../support/documents/deployment.ts";
 import { describeWith } from "../../support/programs/suites.ts";
 import { freePort } from "../../support/servers/free-port.ts";
 import { startPgBouncer } from "../../support/servers/pgbouncer.ts";
@@ -140,6 +141,32 @@ describeWith([POSTGRES], "a PostgreSQL store", (start) => {
       await expect(openNode(poor)).rejects.toThrow(/could not be migrated by 0001_initial\.sql: .*permission denied/);
       await openNode(url);
       await askDatabase(url, `DROP ROLE tenant_${process.pid}`);
+    });
+
+    test("a role without superuser rights, as deploy/ makes it, has a store, writes it and opens it again", async () => {
+      const url = await empty();
+      const role = `owner_${process.pid}`;
+      const made = deployed("postgres-role.sql")
+        .replaceAll(/^(\\|--).*$/gm, "")
+        .replace(":'password'", "'hush'")
+        .replace("ALTER DATABASE interlock", `ALTER DATABASE ${nameOf(url)}`)
+        .replaceAll(/\binterlock\b/g, role);
+      await askDatabase(url, made);
+      const own = altered(url, { username: role, password: "hush" });
+      const [rights] = await askDatabase(
+        own,
+        "SELECT rolsuper, rolcreatedb, rolcreaterole FROM pg_roles WHERE rolname = current_user",
+      );
+      expect(rights).toEqual({ rolsuper: false, rolcreatedb: false, rolcreaterole: false });
+      const first = await openNode(own);
+      const floor = new FloorWriter(first);
+      expect(await floor.write()).toBe("committed");
+      await first.close();
+      const second = await openNode(own);
+      floor.continueIn(second);
+      expect(await floor.write()).toBe("committed");
+      await second.close();
+      await askDatabase(url, `REASSIGN OWNED BY ${role} TO postgres; DROP OWNED BY ${role}; DROP ROLE ${role}`);
     });
 
     test("a refused login is reported with the setting's name and without the password", async () => {

@@ -29,12 +29,21 @@ export function documentsOf(path: string): unknown[] {
 
 /**
  * The settings that an environment gives a node. @throws Error that names every unknown setting and every wrong value
+ * @param secretAt the contents of the file that a variable `NAME_FILE` names
  */
-export function settingsOf(env: Readonly<Record<string, string>>): Settings {
+export function settingsOf(env: Readonly<Record<string, string>>, secretAt: (path: string) => string): Settings {
   const known = new Set<string>(SETTINGS.map(({ name }) => name));
-  const unknown = Object.keys(env).filter((name) => !known.has(name));
+  // Keys of providers are for agents.
+  const given = Object.entries(env).filter(([name]) => !name.endsWith("_API_KEY_FILE"));
+  const unknown = given.map(([name]) => name).filter((name) => !known.has(name.replace(/_FILE$/, "")));
   if (unknown.length > 0) throw new Error(`${unknown.join()} is no setting`);
-  const reading = readSettings(env);
+  const reading = readSettings(
+    Object.fromEntries(
+      given.map(([name, value]) =>
+        known.has(name) ? [name, value] : [name.slice(0, -"_FILE".length), secretAt(value)],
+      ),
+    ),
+  );
   if (reading.ok) return reading.settings;
   throw new Error(reading.faults.map(({ name, message }) => `${name} ${message}`).join("\n"));
 }

@@ -59,6 +59,8 @@ export interface StartOptions {
   isDeaf?: boolean;
   /** Further words of its command line. */
   flags?: readonly string[];
+  /** A program with its arguments that becomes the node. */
+  prefix?: readonly string[];
 }
 
 /**
@@ -117,10 +119,10 @@ export class ChildServer {
 
   constructor(
     env: Record<string, string>,
-    { maxFileKib, redirection = "", isDeaf = false, flags = [] }: StartOptions = {},
+    { maxFileKib, redirection = "", isDeaf = false, flags = [], prefix = [] }: StartOptions = {},
   ) {
     const limit = maxFileKib === undefined ? "" : `ulimit -S -f ${maxFileKib}; `;
-    const own = [process.execPath, ...START, ...flags];
+    const own = [...prefix, process.execPath, ...START, ...flags];
     const inShell = ["bash", "-c", `${limit}exec "$0" "$@" ${redirection}`, ...own];
     const [command, ...args] = limit + redirection === "" ? own : inShell;
     const child = spawn(command!, args, {

@@ -56,6 +56,7 @@ export const PROGRAMS = {
   bash: program("bash", "bash"),
   systemd: program("systemd", "systemd-analyze"),
   prlimit: program("prlimit", "prlimit", ["util-linux"]),
+  setpriv: program("setpriv", "setpriv", ["util-linux"]),
   coreutils: program("coreutils", ["mkfifo", "stty"]),
   script: program("script", "script", ["bsdutils"]),
   // What examples/car plays and hears with.

@@ -1,5 +1,11 @@
-import { expect, test } from "vitest";
+import { spawnSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, expect, test } from "vitest";
 import { BOUNDS } from "../../../src/config/bounds.ts";
+import { readKeys } from "../../../src/config/keys-file.ts";
 import type { Settings } from "../../../src/config/settings.ts";
 import { deployed, documentsOf, settingsOf } from "../../support/documents/deployment.ts";
 
@@ -15,7 +21,6 @@ interface Service {
   image: string;
   build?: { context: string; dockerfile: string };
   environment?: Record<string, string>;
-  env_file?: unknown;
   command?: string[];
   deploy?: { replicas: number };
   depends_on?: Record<string, { condition: string }>;
@@ -34,15 +39,19 @@ const SPARE = 10;
 /** The time that `serve` gives itself after the drain, in ms. */
 const CLOSE_MS = 2_000;
 
-/** Substitutes variables as Compose does, from the environment or `.env`. */
-const filledIn = (text: string) => text.replaceAll(/\$\{POSTGRES_PASSWORD:\?[^}]+\}/g, "0123abcd");
+/** A folder in which `make-secrets.sh` has run, and what it printed. */
+const folder = mkdtempSync(join(tmpdir(), "interlock-secrets-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+writeFileSync(join(folder, "make-secrets.sh"), deployed("make-secrets.sh"));
+const makeSecrets = () => spawnSync("sh", ["make-secrets.sh"], { cwd: folder, encoding: "utf8" });
+const printed = makeSecrets();
+const secretFile = (name: string) => join(folder, secrets[name]!.file);
+const secretAt = (path: string) => readFileSync(secretFile(path.replace("/run/secrets/", "")), "utf8");
 
 const nodes: [name: string, service: Service, settings: Settings][] = Object.entries(services)
   .filter(([, { build }]) => build)
-  .map(([name, service]) => {
-    const env = Object.entries(service.environment!).map(([key, value]) => [key, filledIn(value)]);
-    return [name, service, settingsOf(Object.fromEntries(env))];
-  });
+  .map(([name, service]) => [name, service, settingsOf(service.environment!, secretAt)]);
+const addressOf = ({ networks: own }: Service) => (own as { inside: { ipv4_address: string } }).inside.ipv4_address;
 const countOf = ({ deploy }: Service) => deploy?.replicas ?? 1;
 
 test("every node of compose.yaml has valid settings, and there are two nodes of each role", () => {
@@ -50,7 +59,7 @@ test("every node of compose.yaml has valid settings, and there are two nodes of 
   expect(roles.sort()).toEqual(["gateway", "gateway", "orchestrator", "orchestrator", "worker", "worker"]);
   for (const [name, , settings] of nodes) {
     expect(settings.host, name).toBe("0.0.0.0");
-    expect(settings.auth, name).toEqual({ kind: "keys", file: `/run/secrets/${Object.keys(secrets)[0]}` });
+    expect(settings.auth, name).toEqual({ kind: "keys", file: "/run/secrets/keys.yaml" });
     expect(new URL((settings.store as { url: string }).url).hostname).toBe("postgres");
     expect((settings.bus as { urls: string[] }).urls.map((url) => new URL(url).hostname)).toEqual(["redis"]);
   }
@@ -64,7 +73,7 @@ test("the nodes use the Dockerfile's image, wait for their servers, and have tim
       postgres: { condition: "service_healthy" },
       redis: { condition: "service_healthy" },
     });
-    expect(service.secrets).toEqual(Object.keys(secrets));
+    expect(service.secrets).toEqual(["store", "bus", "keys.yaml"]);
     expect(Number.parseInt(service.stop_grace_period!, 10) * 1_000, name).toBeGreaterThan(drainMs + CLOSE_MS);
   }
   for (const name of ["postgres", "redis"]) expect(services[name]!.healthcheck).toBeDefined();
@@ -88,10 +97,10 @@ test("the proxy knows the gateways, is trusted by them, and does not buffer stre
   expect(asked).toEqual(gateways.map(([name, , { port }]) => [name, port]));
   const { subnet } = networks.inside.ipam.config[0]!;
   for (const [name, service, settings] of gateways) {
-    expect(settings.proxies, name).toEqual([subnet]);
+    // Nothing else in the network may say for whom it asks.
+    expect(settings.proxies, name).toEqual([addressOf(services["proxy"]!)]);
     expect(settings.hosts).toContain(name);
-    const { ipv4_address: address } = (service.networks as { inside: { ipv4_address: string } }).inside;
-    expect(address.split(".").slice(0, 3)).toEqual(subnet.split(".").slice(0, 3));
+    expect(addressOf(service).split(".").slice(0, 3)).toEqual(subnet.split(".").slice(0, 3));
   }
   const [, inside] = /listen (\d+);/.exec(config)!;
   expect(services["proxy"]!.ports).toEqual([`127.0.0.1:3000:${inside}`]);
@@ -134,15 +143,40 @@ test.each([
 });
 
 test("secrets are kept out of the image and out of version control", () => {
-  const ignored = deployed(".gitignore").trim().split("\n");
-  const files = Object.values(secrets).map(({ file }) => file.slice(2));
-  expect(ignored).toEqual([".env", ...files, "providers.env"]);
-  for (const [name, service] of nodes) {
-    expect(service.env_file, name).toEqual([{ path: "providers.env", required: false }]);
-  }
+  expect(deployed(".gitignore")).toBe("secrets\n");
+  for (const { file } of Object.values(secrets)) expect(file).toMatch(/^\.\/secrets\//);
   const [first, ...kept] = deployed("Dockerfile.dockerignore")
     .split("\n")
     .filter((line) => line && !line.startsWith("#"));
   expect(first).toBe("*");
   expect(kept.filter((line) => line.includes("deploy"))).toEqual([]);
+});
+
+test("secrets are files that are made once: no environment and no command has one", async () => {
+  expect(printed).toMatchObject({ status: 0, stderr: "" });
+  const key = /^your key: ([0-9a-f]{48})\n$/.exec(printed.stdout)![1]!;
+  const sha256 = createHash("sha256").update(key).digest("hex");
+  expect(readKeys(secretAt("keys.yaml"))).toEqual({ ok: true, keys: [{ owner: "me", operator: true, sha256 }] });
+  // Those of other users of the host stop at the folder.
+  expect(statSync(join(folder, "secrets")).mode & 0o777).toBe(0o700);
+  const before = secretAt("store");
+  expect(makeSecrets().status).not.toBe(0);
+  expect(secretAt("store")).toBe(before);
+
+  const passwords = ["store", "bus"].map((name) => new URL(secretAt(name)).password);
+  expect(passwords).toEqual([secretAt("postgres-interlock"), secretAt("redis.conf").trim().split(" ")[1]]);
+  expect(new Set([...passwords, secretAt("postgres"), key]).size).toBe(4);
+  const { postgres, redis } = services;
+  expect(postgres!.secrets).toEqual(["postgres", "postgres-interlock"]);
+  expect(redis!.secrets).toEqual(["redis.conf"]);
+  expect(redis!.command!.slice(0, 2)).toEqual(["redis-server", "/run/secrets/redis.conf"]);
+  // The variables that are given to containers name files, addresses and numbers.
+  expect(deployed("compose.yaml")).not.toMatch(/\$\{|PASSWORD:/);
+  for (const [name, { volumes: own }] of nodes) expect(own, name).toContain("./secrets/providers:/run/providers:ro");
+});
+
+test("programs may run as users of their own: the worker of run-as.yaml is root with the rights for that alone", () => {
+  const { worker } = (documentsOf("run-as.yaml")[0] as { services: Record<string, object> }).services;
+  expect(worker).toEqual({ user: "0:0", cap_add: ["SETUID", "SETGID", "KILL", "DAC_READ_SEARCH"] });
+  expect(deployed("compose.yaml")).toContain("cap_drop: [ALL]");
 });

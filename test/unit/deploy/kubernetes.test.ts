@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { parse } from "yaml";
 import { readCatalog } from "../../../src/config/catalog/catalog-file.ts";
 import { readKeys } from "../../../src/config/keys-file.ts";
 import { isLoopback } from "../../../src/config/network.ts";
@@ -26,21 +27,24 @@ interface Deployment extends Manifest {
         terminationGracePeriodSeconds: number;
         securityContext: { runAsNonRoot: boolean; runAsUser: number };
         containers: Container[];
-        volumes: { name: string; configMap?: { name: string }; secret?: { secretName: string; items: Item[] } }[];
+        volumes: {
+          name: string;
+          configMap?: { name: string };
+          secret?: { secretName: string; defaultMode: number; optional?: true };
+        }[];
       };
     };
   };
 }
 
 type Labels = Record<string, string>;
-type Item = { key: string; path: string };
 type Probe = { httpGet: { path: string; port: string } };
 
 interface Container {
   image: string;
   ports: { name: string; containerPort: number }[];
-  envFrom: { configMapRef?: { name: string }; secretRef?: { name: string; optional: boolean } }[];
-  env: { name: string; value?: string; valueFrom?: { secretKeyRef: { name: string; key: string } } }[];
+  envFrom: { configMapRef: { name: string } }[];
+  env: { name: string; value: string }[];
   volumeMounts: { name: string; mountPath: string }[];
   startupProbe: Probe;
   livenessProbe: Probe;
@@ -67,18 +71,25 @@ const containerOf = ({ spec }: Deployment) => spec.template.spec.containers[0]!;
 /** The environment as the kubelet builds it: later variables win. */
 function environmentOf({ envFrom, env }: Container): Record<string, string> {
   const made: Record<string, string> = {};
-  for (const { configMapRef } of envFrom) {
-    // The providers' keys in secrets are for agents.
-    if (configMapRef) Object.assign(made, named("ConfigMap", configMapRef.name).data);
-  }
-  for (const { name, value, valueFrom } of env) {
-    const secret = valueFrom?.secretKeyRef;
-    made[name] = secret ? named("Secret", secret.name).stringData![secret.key]! : value!;
-  }
+  for (const { configMapRef } of envFrom) Object.assign(made, named("ConfigMap", configMapRef.name).data);
+  for (const { name, value } of env) made[name] = value;
   return made;
 }
 
-const settingsIn = (deployment: Deployment): Settings => settingsOf(environmentOf(containerOf(deployment)));
+/** The contents of a mounted file. @throws Error if the container has none at this path */
+function fileIn(deployment: Deployment, path: string): string {
+  const mount = containerOf(deployment).volumeMounts.find(({ mountPath }) => path.startsWith(`${mountPath}/`));
+  const { secret, configMap } = deployment.spec.template.spec.volumes.find(({ name }) => name === mount?.name)!;
+  const name = path.slice(mount!.mountPath.length + 1);
+  const text = secret
+    ? named("Secret", secret.secretName).stringData![name]
+    : named("ConfigMap", configMap!.name).data![name];
+  if (text === undefined) throw new Error(`${path} is not mounted`);
+  return text;
+}
+
+const settingsIn = (deployment: Deployment): Settings =>
+  settingsOf(environmentOf(containerOf(deployment)), (path) => fileIn(deployment, path));
 
 test("every file is valid YAML, and kustomization.yaml lists all of them except the example of a secret", () => {
   expect(files.length).toBeGreaterThan(5);
@@ -154,26 +165,53 @@ test("all deployments run one image, and mount their files where their settings 
   expect(new Set(deployments.map((each) => containerOf(each).image))).toEqual(new Set(["interlock"]));
   for (const deployment of deployments) {
     const { configPath, auth } = settingsIn(deployment);
-    const { volumeMounts } = containerOf(deployment);
-    const paths = deployment.spec.template.spec.volumes.flatMap(({ name, configMap, secret }) => {
-      const { mountPath } = volumeMounts.find((mount) => mount.name === name)!;
-      const within = configMap
-        ? Object.keys(named("ConfigMap", configMap.name).data!)
-        : secret!.items.map(({ key, path }) => {
-            expect(named("Secret", secret!.secretName).stringData).toHaveProperty([key]);
-            return path;
-          });
-      return within.map((path) => `${mountPath}/${path}`);
-    });
-    expect(paths).toEqual([configPath, (auth as { file: string }).file]);
+    expect(readCatalog(fileIn(deployment, configPath)).ok).toBe(true);
+    expect(readKeys(fileIn(deployment, (auth as { file: string }).file)).ok).toBe(true);
+  }
+});
+
+test("secrets are files that the group of the nodes may read, and no environment has one", () => {
+  const settings = documentsOf("kubernetes/settings.yaml")[0] as Manifest;
+  expect(settings.data).not.toHaveProperty("INTERLOCK_PROXIES");
+  for (const path of files) expect(deployed(path), path).not.toMatch(/secretRef|secretKeyRef/);
+  for (const deployment of deployments) {
+    const { volumes } = deployment.spec.template.spec;
+    for (const { secret } of volumes) if (secret) expect(secret.defaultMode).toBe(0o440);
   }
 });
 
 test("the keys of providers are on nodes that drive agents or report their availability", () => {
-  const secrets = deployments.map((each) => containerOf(each).envFrom.flatMap(({ secretRef }) => secretRef ?? []));
-  const providers = [{ name: "interlock-providers", optional: true }];
-  expect(secrets).toEqual([providers, [], providers]);
-  expect(Object.keys(named("Secret", "interlock-providers").stringData!)).toEqual(["OPENAI_API_KEY"]);
+  const provided = deployments.map(
+    ({ spec }) =>
+      spec.template.spec.volumes.filter(({ secret }) => secret?.secretName === "interlock-providers").length,
+  );
+  expect(provided).toEqual([1, 0, 1]);
+  const [gateway] = deployments;
+  for (const name of Object.keys(named("Secret", "interlock-providers").stringData!)) {
+    expect(fileIn(gateway!, environmentOf(containerOf(gateway!))[`${name}_FILE`]!)).toBe("a-key");
+  }
+});
+
+test("programs may run as users of their own: the worker of kubernetes-run-as is root with the rights for that alone", () => {
+  const { resources, patches } = documentsOf("kubernetes-run-as/kustomization.yaml")[0] as {
+    resources: string[];
+    patches: { target: { kind: string; name: string }; patch: string }[];
+  };
+  expect(resources).toEqual(["../kubernetes"]);
+  expect(patches.map(({ target }) => target)).toEqual([{ kind: "Deployment", name: "interlock-worker" }]);
+  const worker = structuredClone(deployments.find(({ metadata }) => metadata.name === "interlock-worker")!);
+  for (const { op, path, value } of parse(patches[0]!.patch) as { op: string; path: string; value: unknown }[]) {
+    const steps = path.slice(1).split("/");
+    let parent = worker as unknown as Record<string, unknown>;
+    for (const step of steps.slice(0, -1)) parent = parent[step] as Record<string, unknown>;
+    expect(steps.at(-1)! in parent).toBe(op === "replace");
+    Object.assign(parent, { [steps.at(-1)!]: value });
+  }
+  expect(worker.spec.template.spec.securityContext).toMatchObject({ runAsNonRoot: false, runAsUser: 0 });
+  expect(containerOf(worker).securityContext).toMatchObject({
+    allowPrivilegeEscalation: false,
+    capabilities: { drop: ["ALL"], add: ["SETUID", "SETGID", "KILL"] },
+  });
 });
 
 test("there is one catalogue, and the example's keys are valid", () => {
