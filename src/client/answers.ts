@@ -152,6 +152,8 @@ export interface MessageAnswer {
   level?: number;
   leaseMs?: number;
   leaseUntil?: number;
+  /** In reply to a heartbeat: its lease ran out, so only a request brings the session back. `notice` says so. */
+  lapsed?: boolean;
   /** In reply to `played`: the position that counts. */
   playedUpTo?: number;
   position?: string;

@@ -212,11 +212,12 @@ function keyOf(floor: SteppedFloor, owed: Owed, classes: Classes): string {
     const { id, claim, pausedBy, level, queuedAt } = context;
     const rank = indices.has(id) ? order.indexOf(competing[indices.get(id)!]!.askedAt) : "-";
     const wants = context.request ? (context.request.wasPreempted ? "!" : "?") : "";
+    const finishes = indices.has(id) ? (competing[indices.get(id)!]!.finishes ?? "") : "";
     const isQueued = queuedAt === undefined ? "" : "q";
     const isOwed = [...owed].flatMap(([index, ids]) => (ids.has(id) ? [`o${index}`] : [])).join("");
     const dead = floor.isDead(id) ? "+" : "";
     const { lifecycle } = value;
-    return `${label(claim.agentId)} ${claim.priority} ${lifecycle} ${pausedBy} ${level} ${rank}${wants}${isQueued}${dead}${isOwed}`;
+    return `${label(claim.agentId)} ${claim.priority} ${lifecycle} ${pausedBy} ${level} ${rank}${wants}${finishes}${isQueued}${dead}${isOwed}`;
   };
   const present = floor.sessions.filter(({ context }) => indices.has(context.id));
   present.sort((one, other) => indices.get(one.context.id)! - indices.get(other.context.id)!);

@@ -173,7 +173,12 @@ function checkRisen(step: SeenStep, rules: FloorRules): void {
     const lost = after.isDead(contender.sessionId) ? "14: its lease ran out" : "4: its user paused or ended it";
     must(!isLeft, () => `${lost}, and ${contender.sessionId} is heard`);
     if (wasAudible.has(contender.sessionId)) continue;
-    must(isEligible(contender, rules), () => `17: ${contender.sessionId} comes up although its agent may not`);
+    const { finishes } =
+      everyone(before.context.floor).find(({ sessionId }) => sessionId === contender.sessionId) ?? {};
+    must(
+      isEligible({ ...contender, finishes }, rules),
+      () => `17: ${contender.sessionId} comes up although its agent may not`,
+    );
     const was = before.session(contender.sessionId);
     if (!was || (step.isRequest && step.subject === contender.sessionId)) continue;
     const { pausedBy } = was.context;

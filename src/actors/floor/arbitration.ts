@@ -6,6 +6,7 @@ import type { Contender, DuckedContender, Numbers } from "./contender.ts";
 import { recorder } from "./decision-record.ts";
 import {
   audible,
+  everyone,
   type Floor,
   type FloorRules,
   replaces,
@@ -63,10 +64,9 @@ export function decide(floor: Floor, challenger: Challenger, rules: FloorRules):
   const beneath = arrange(challenger, audible(floor).filter(stays));
   const request: Request = { floor, challenger, rules, record, front, stays, beneath };
 
-  const restriction = restrictionOn(challenger, rules);
-  if (restriction && !goesOn(floor, challenger, restriction)) {
-    return block(request, agent, "restricted", 9, undefined, restriction);
-  }
+  const own = everyone(floor).find((contender) => contender.sessionId === sessionId);
+  const restriction = restrictionOn({ ...challenger, finishes: own?.finishes }, rules);
+  if (restriction) return block(request, agent, "restricted", 9, undefined, restriction);
   if (reserved && (reserved.sessionId === sessionId || !whyFrontStays(request, reserved))) {
     const obstacle = whyReservationStays(request, reserved);
     return obstacle ? block(request, agent, ...obstacle) : record("granted", "floor_free", 2, reserved);
@@ -167,11 +167,6 @@ function givesWay(contender: Contender, { agentId, priority }: Numbers): boolean
 export function yieldsTo(contender: Contender, challenger: Numbers): boolean {
   if (contender.interruptible || challenger.critical || givesWay(contender, challenger)) return true;
   return contender.preemptionThreshold !== undefined && challenger.priority >= contender.preemptionThreshold;
-}
-
-/** With `others: finish`, a session that is audible goes on, and may come to the front. */
-function goesOn(floor: Floor, { sessionId }: Challenger, { others }: Restriction): boolean {
-  return others === "finish" && audible(floor).some((contender) => contender.sessionId === sessionId);
 }
 
 /** Why a blocked challenger cannot wait; undefined if it can. A session that waits already stays in its list. */

@@ -29,6 +29,8 @@ export interface Contender extends Numbers {
   readonly askedAt: number;
   /** It is paused and asked to resume, so it comes back by itself, even with `resume: manual`. */
   readonly wants?: true | undefined;
+  /** The restrictions with `others: finish` under which it was audible: it may come back until they are over. */
+  readonly finishes?: readonly string[] | undefined;
 }
 
 /** A session that is audible beneath the holder. */

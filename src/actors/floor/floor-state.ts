@@ -95,10 +95,11 @@ export function replaces(
 
 /** The restriction that keeps a session from coming up; none for critical sessions. */
 export function restrictionOn(
-  { agentId, critical }: Pick<Contender, "agentId" | "critical">,
+  { agentId, critical, finishes }: Pick<Contender, "agentId" | "critical" | "finishes">,
   { restrictions }: Pick<FloorRules, "restrictions">,
 ): Restriction | undefined {
-  return critical ? undefined : restrictions.find(({ allow }) => !allow.includes(agentId));
+  if (critical) return undefined;
+  return restrictions.find(({ name, allow }) => !allow.includes(agentId) && !finishes?.includes(name));
 }
 
 /** Rule E: whether a silent session may come up: its agent answers, and no restriction forbids it. */

@@ -251,7 +251,8 @@ export function endWait(step: ArbiterStep, sessionId: SessionId, reason: "queue_
 
 /** A session has switched its agent: the floor settles with the new numbers. */
 export function switchNumbers(step: ArbiterStep, contender: Contender): void {
-  putNumbers(step, ({ sessionId }) => (sessionId === contender.sessionId ? contender : undefined));
+  const { sessionId: id, askedAt: _a, finishes: _f, ...numbers } = contender;
+  putNumbers(step, ({ sessionId }) => (sessionId === id ? numbers : undefined));
 }
 
 /**

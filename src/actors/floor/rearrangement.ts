@@ -103,7 +103,7 @@ export function settle(
   { now, time }: { readonly now: number; readonly time: number },
   delayMs = rules.policy.resumeDelayMs,
 ): Settled {
-  const { floor: allowed, moves: restricted } = restrict(floor, rules);
+  const { floor: allowed, moves: restricted } = restrict(noteFinishing(floor, rules), rules);
   const isStale = allowed.reserved !== undefined && !isReservationDue(allowed, rules);
   const before = isStale ? { ...allowed, reserved: undefined } : allowed;
   const next = before.holder || before.reserved ? undefined : successor(before, rules);
@@ -113,6 +113,31 @@ export function settle(
   const reserved = next && { sessionId: next.contender.sessionId, since: time, until: now + delayMs };
   const after = rankOthers(reserved ? { ...before, reserved } : before, rules);
   return { restricted, ...changed(before, after, []) };
+}
+
+/**
+ * Rule H: note which restrictions with `others: finish` each session was audible under. One that is cut off meanwhile
+ * may come back; one that was silent when they came may not.
+ */
+function noteFinishing(floor: Floor, { restrictions }: FloorRules): Floor {
+  const finishing = restrictions.filter(({ others }) => others === "finish");
+  let isSame = true;
+  const note = <C extends Contender>(contender: C, isAudible: boolean): C => {
+    const { finishes: known = [], ...rest } = contender;
+    const under = isAudible ? finishing : finishing.filter(({ name }) => known.includes(name));
+    const names = under.filter((each) => restrictionOn(rest, { restrictions: [each] })).map(({ name }) => name);
+    if (names.join() === known.join()) return contender;
+    isSame = false;
+    return { ...(rest as C), ...(names.length > 0 && { finishes: names }) };
+  };
+  const noted: Floor = {
+    ...floor,
+    holder: floor.holder && note(floor.holder, true),
+    ducked: floor.ducked.map((contender) => note(contender, true)),
+    paused: floor.paused.map((contender) => note(contender, false)),
+    queued: floor.queued.map((contender) => note(contender, false)),
+  };
+  return isSame ? floor : noted;
 }
 
 /** Pause the audible sessions that a restriction forbids. With `others: stop` end all that it forbids. */

@@ -87,6 +87,8 @@ export interface SessionContext {
   lengths?: Lengths | undefined;
   /** Present while the session is audible or waits for the floor, if its agent has a lease. */
   lease?: SessionLease | undefined;
+  /** Its lease ran out, and it has not competed since. */
+  lapsed?: true | undefined;
 }
 
 /** The agent's keys that say when a session's state ends: how long it may last, and what happens after a turn. */
@@ -320,9 +322,10 @@ function remembered(context: SessionContext) {
     turns,
     stopping,
   } = context;
-  const { request, uncovered, summarizing, idleSince, pausedSince, audibleSince, waitsSince, lengths, lease } = context;
+  const { request, lapsed, uncovered, summarizing, idleSince, pausedSince, audibleSince, waitsSince, lengths, lease } =
+    context;
   const since = { idleSince, pausedSince, audibleSince, waitsSince };
-  const rest = { turns, request, stopping, uncovered, summarizing, ...since, lengths, lease };
+  const rest = { turns, request, stopping, uncovered, summarizing, ...since, lengths, lease, lapsed };
   return {
     ...{ untitled, endsWithTurn, claim, agentHomes, agentHeard, approvedTools, expired, run, newest },
     ...rest,

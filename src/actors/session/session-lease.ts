@@ -15,6 +15,7 @@ const HALF = 0.5;
 
 /** The session begins to compete. If it already competed, its lease is unchanged. */
 export function beginLease(step: SessionStep): void {
+  step.context.lapsed = undefined;
   const agent = agentOf(step);
   // A session whose agent has left the catalogue keeps the lease that it began with.
   if (!agent || agent.leaseMs === step.context.lease?.lengthMs) return;
@@ -69,6 +70,7 @@ export function fireLease(step: SessionStep): boolean {
   }
   if (!isRenewed && isDoubted) {
     context.lease = undefined;
+    context.lapsed = true;
     return true;
   }
   const dueAt = given.time + lateBy(step) + lengthMs * HALF;

@@ -113,7 +113,7 @@ const machine = setup({
     /** Every command of the session renews its lease. */
     handleHeartbeat: does<"session.heartbeat">((step) => {
       handleHeartbeat(step);
-      answerWithSession(step);
+      answerWithSession(step, step.context.lapsed && { lapsed: true });
     }),
     /** The host has checked the position against the message. */
     notePlayed: does<"session.played">((step, { messageId, upTo }) => {

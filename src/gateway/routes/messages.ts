@@ -48,6 +48,10 @@ const MessageAnswer = TurnAnswer.extend({
   state: z.enum(STATES).optional().meta({ description: "in reply to `heartbeat`: the session's state" }),
   level: z.number().optional().meta({ description: "in reply to `heartbeat`: a ducked session's level" }),
   leaseMs: z.number().optional().meta({ description: "in reply to `heartbeat`: as in the session" }),
+  lapsed: z
+    .boolean()
+    .optional()
+    .meta({ description: "in reply to `heartbeat`: the lease ran out, so only a request brings the session back" }),
   playedUpTo: z
     .number()
     .optional()
@@ -57,6 +61,10 @@ const MessageAnswer = TurnAnswer.extend({
     .optional()
     .meta({ description: "in reply to `heartbeat`: as in the session; absent for a session without a place to lose" }),
 });
+
+/** What a participant may not have heard while it was away. */
+const LAPSED =
+  "The session lost its place, because its program sent no heartbeats. Heartbeats do not bring it back; ask with";
 
 /** What these routes depend on. */
 interface Context extends TurnContext, CopiesContext {
@@ -114,7 +122,8 @@ export function messageRoutes(app: Routes, context: Context): void {
   ): Promise<z.infer<typeof MessageAnswer>> {
     if (sessionId === undefined || !context.catalog().hasLeases) return { success: true };
     const { floorId } = await context.visibleTo(caller).locate(sessionId);
-    const { session } = await commands.renew(caller, floorId, { type: "session.heartbeat", sessionId }, trace);
+    const renewed = await commands.renew(caller, floorId, { type: "session.heartbeat", sessionId }, trace);
+    const { session, lapsed } = renewed;
     if (!session) return { success: true, sessionId };
     const { state, level, leaseMs, leaseUntil } = session;
     return {
@@ -124,6 +133,7 @@ export function messageRoutes(app: Routes, context: Context): void {
       ...(level !== undefined && { level }),
       ...(leaseMs !== undefined && { leaseMs }),
       ...(leaseUntil !== undefined && { leaseUntil }),
+      ...(lapsed && { lapsed, notice: `${LAPSED} ${state === "created" ? "activate" : "resume"}` }),
     };
   }
 

@@ -36,6 +36,8 @@ export const Reply = z.discriminatedUnion("ok", [
     archived: z.array(SessionId).optional(),
     deleted: z.boolean().optional(),
     flags: z.record(z.string(), z.boolean()).optional(),
+    /** In reply to `session.heartbeat`: the session's lease ran out, and it has not asked for the floor since. */
+    lapsed: z.boolean().optional(),
     /** In reply to `run.claim`: the task; absent when the run is no longer needed. */
     task: RunTask.optional(),
     /** In reply to `run.claim`: another worker claimed the run before; look for its driver on the run's topic first. */

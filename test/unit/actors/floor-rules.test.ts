@@ -48,6 +48,7 @@ const CATALOGS: Readonly<Record<string, Catalog>> = {
   manual: catalogOf([A("call", 90), A("m", 20, { resume: "manual" }), A("n", 20)]),
   delayed: catalogOf([A("call", 90), A("music", 20)], DELAYED),
   finishing: catalogOf([A("call", 90), A("caller", 50, QUEUE)], FLAGGED("finish")),
+  cutOff: catalogOf([A("call", 90), A("fire", 95, { critical: true }), A("talk", 50), A("low", 20)], FLAGGED("finish")),
   heldBeneath: catalogOf([A("call", 90, { beneath: { prompt: 0 } }), A("prompt", 80, AT_MOST), A("music", 20)]),
   held: catalogOf([A("prompt", 80, { max_hold: "2s" })]),
   reserved: catalogOf(
@@ -179,6 +180,16 @@ const ROWS: Readonly<Record<string, string>> = {
     "finishing | start one:caller; on r; start two:caller | A=one Q=two | queued restricted",
   "H: with others: finish the next one waits for the flag":
     "finishing | start one:caller; on r; start two:caller; end one | Q=two",
+  "H: with others: finish a session that was cut off comes back":
+    "cutOff | start t:talk; on r; start f:fire; end f | A=t",
+  "H: with others: finish a session that was cut off may ask again":
+    "cutOff | start t:talk; on r; start c:call; resume t; end c; start f:fire; end f | A=t | rejected lower_priority",
+  "H: with others: finish a session that was silent when the flag came stays silent":
+    "cutOff | start l:low; start t:talk; on r; start f:fire; end f; end t | P=l",
+  "H: with others: finish a session that its user paused has finished":
+    "cutOff | start t:talk; on r; pause t; resume t | | rejected restricted",
+  "H: with others: finish a flag that comes while a session is silent keeps it silent":
+    "cutOff | start t:talk; on r; start f:fire; off r; on r; end f | P=t",
   "H: max_hold counts beneath the holder": "heldBeneath | start c:call; start p:prompt; pass 2000 | A=c",
   "H: max_hold counts over a change from beneath the holder to the front":
     "heldBeneath | start m:music; start c:call; start p:prompt; pass 1500; end c; pass 500 | A=m",

@@ -73,6 +73,25 @@ test("a session whose lease lapsed can resume: it requests the floor as before, 
   expect(stage.view("prompt")).toMatchObject({ leaseMs: 3_000, leaseUntil: stage.now + 3_000 });
 });
 
+test.each([
+  ["active", ["radio"], "resume"],
+  ["paused for another", ["radio", "chat"], "resume"],
+  ["queued", ["call", "news"], "activate"],
+])("a heartbeat of a session that lapsed while it was %s says so until it asks again", (_, agents, verb) => {
+  const stage = stageWith(agents);
+  const id = agents.find((agent) => agent === "radio" || agent === "news")!;
+  const beat = () => stage.ask({ type: "session.heartbeat", sessionId: id });
+  expect(beat()).not.toHaveProperty("lapsed");
+  stage.pass(6_001);
+  stage.restart();
+  expect(beat()).toMatchObject({ ok: true, lapsed: true });
+  for (const agent of agents) if (agent !== id) stage.on(agent, "archive");
+  expect(stage.state(id)).not.toBe("active.idle");
+  stage.on(id, verb as "resume");
+  expect(beat()).not.toHaveProperty("lapsed");
+  expect(stage.state(id)).toBe("active.idle");
+});
+
 test("a ducked session whose lease lapses is silenced, and is not woken when the holder ends", () => {
   const stage = stageWith(["music", "prompt"]);
   stage.beatAt("prompt", 1_000, 2_500, 4_000, 5_500);
