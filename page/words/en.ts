@@ -382,7 +382,7 @@ export const en = {
   "matrix.means.beneath": "the one that asks starts beneath the other, quieter",
   "matrix.means.waits": "the one that asks waits",
   "matrix.means.refused": "the one that asks is refused, the other notices nothing",
-  "matrix.means.restricted": "the flags do not let the other be heard",
+  "matrix.means.restricted": "a restriction does not let the other be heard",
   "matrix.edited": "What would an edited copy change? Nothing is written: put the file in place yourself.",
   "matrix.paste": "the text of a catalogue",
   "matrix.compare": "Compare",

@@ -378,7 +378,7 @@ export const zh: Words = {
   "matrix.means.beneath": "请求者在对方之下以较低音量开始",
   "matrix.means.waits": "请求者排队等待",
   "matrix.means.refused": "请求者被拒绝，对方不受影响",
-  "matrix.means.restricted": "标志不允许对方播放",
+  "matrix.means.restricted": "限制不允许对方播放",
   "matrix.edited": "改过的文件会带来什么变化？这里不写入任何内容：请自行替换文件。",
   "matrix.paste": "目录的文本",
   "matrix.compare": "比较",

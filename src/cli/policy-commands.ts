@@ -1,7 +1,7 @@
 import { InvalidArgumentError, Option } from "commander";
 import { withSecretFiles } from "../config/secret-files.ts";
 import { readSettings } from "../config/settings.ts";
-import { minuteOf } from "../policy/wall-clock.ts";
+import { minuteOf } from "../shared/wall-clock.ts";
 import type { MatrixFormat } from "./check/matrix-text.ts";
 import { type CommandLine, numberFrom } from "./command-line.ts";
 import { printLines } from "./printed-lines.ts";
@@ -99,6 +99,7 @@ function usualCatalogPath(): string {
 
 function minuteOfDay(text: string): number {
   const minute = minuteOf(text);
-  if (minute === undefined) throw new InvalidArgumentError("It is a time from 00:00 to 23:59.");
+  if (minute === undefined)
+    throw new InvalidArgumentError("It is a time from 00:00 to 23:59, perhaps after a day, as in 'sat 23:30'.");
   return minute;
 }

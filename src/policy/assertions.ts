@@ -1,5 +1,5 @@
 import { audible } from "../actors/floor/floor-state.ts";
-import type { Catalog } from "../config/catalog/catalog.ts";
+import { type Catalog, restrictionsBy } from "../config/catalog/catalog.ts";
 import type { PolicyAssertion } from "../config/catalog/policy-assertions.ts";
 import type { AgentId } from "../protocol/ids.ts";
 import { type ExploredMove, makeMove } from "./moves.ts";
@@ -139,6 +139,8 @@ function removeObstacle(floor: SteppedFloor): ExploredMove | undefined {
   const { holder, reserved } = floor.context.floor;
   if (holder) return { does: "ends", sessionId: holder.sessionId };
   if (reserved) return { does: "wait" };
-  const flag = floor.catalog.restrictions.find(({ when }) => floor.context.flags[when])?.when;
-  return flag === undefined ? undefined : { does: "clear", flag };
+  const restrictions = restrictionsBy(floor.catalog, floor.context.flags, floor.now);
+  const flag = restrictions.find(({ when }) => when !== undefined)?.when;
+  if (flag !== undefined) return { does: "clear", flag };
+  return restrictions.length > 0 && floor.nextDue() !== undefined ? { does: "wait" } : undefined;
 }

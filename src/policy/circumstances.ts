@@ -2,13 +2,14 @@ import { numbersOfAgent } from "../actors/floor/contender.ts";
 import { type FloorRules, rulesOf } from "../actors/floor/floor-state.ts";
 import { effectivePriority } from "../actors/floor/priority.ts";
 import type { AgentEntry, Catalog } from "../config/catalog/catalog.ts";
+import { hasHours } from "../config/catalog/hours.ts";
 import { suggest } from "../config/nearest.ts";
 import type { SessionId } from "../protocol/ids.ts";
-import { WallClock } from "./wall-clock.ts";
+import { WallClock, WEEKDAYS } from "../shared/wall-clock.ts";
 
 /** When and for whom a matrix is made. Without all of them it has the agents' own priorities, and no rules. */
 export interface Circumstances {
-  /** Minutes after midnight. Undefined: rules with hours do not apply. */
+  /** Minutes after the midnight of Monday. Undefined: rules and restrictions with hours do not apply. */
   minute?: number | undefined;
   userId?: string | undefined;
   flags?: readonly string[] | undefined;
@@ -32,7 +33,7 @@ export function applyCircumstances(catalog: Catalog, circumstances: Circumstance
     hasNone(circumstances)
       ? { value: agent.priority, explained: [] }
       : effectivePriority(agent, { ...catalog, priorityRules: applied }, { now, userId, flags });
-  const rules: FloorRules = rulesOf(catalog, flags);
+  const rules: FloorRules = rulesOf(catalog, flags, minute === undefined ? undefined : now);
   return {
     rules,
     priorityOf: (agent: AgentEntry) => priorityOf(agent).value,
@@ -44,8 +45,12 @@ export function applyCircumstances(catalog: Catalog, circumstances: Circumstance
   };
 }
 
-/** The time zone in which a time is meant: that of the first rule with hours. */
-const zoneOf = ({ priorityRules }: Catalog): string => priorityRules.find(({ between }) => between)?.timezone ?? "UTC";
+/** The time zone in which a time is meant: that of the first rule or restriction with hours. */
+const zoneOf = ({ priorityRules, restrictions }: Catalog): string =>
+  [...priorityRules, ...restrictions].find(hasHours)?.timezone ?? "UTC";
+
+/** The day of a time that is not on the Monday of a matrix, with a space after it. */
+const dayOf = (minute: number): string => (minute < 1_440 ? "" : `${WEEKDAYS[Math.floor(minute / 1_440)]} `);
 
 /** The circumstances as a sentence; undefined if there are none. */
 export function describe(catalog: Catalog, circumstances: Circumstances): string | undefined {
@@ -55,7 +60,7 @@ export function describe(catalog: Catalog, circumstances: Circumstances): string
   const parts = [
     minute === undefined
       ? "without rules that have hours"
-      : `at ${two(Math.floor(minute / 60))}:${two(minute % 60)} ${zoneOf(catalog)}`,
+      : `at ${dayOf(minute)}${two(Math.floor(minute / 60) % 24)}:${two(minute % 60)} ${zoneOf(catalog)}`,
     ...(userId === undefined ? [] : [`for ${userId}`]),
     ...(flags.length > 0 ? [`with ${flags.join(", ")}`] : []),
   ];

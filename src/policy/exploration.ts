@@ -1,15 +1,15 @@
 import { everyone } from "../actors/floor/floor-state.ts";
-import { isDuring } from "../actors/floor/priority.ts";
 import { BrokenActors } from "../actors/host/floor-actors.ts";
-import type { AgentEntry, Catalog } from "../config/catalog/catalog.ts";
+import type { AgentEntry, Catalog, Restriction } from "../config/catalog/catalog.ts";
+import { hasHours, isDuring, nextChange } from "../config/catalog/hours.ts";
 import type { PolicyAssertion } from "../config/catalog/policy-assertions.ts";
+import { WallClock, weekdayOf } from "../shared/wall-clock.ts";
 import { Broken } from "./arrangement-check.ts";
 import { checkAssertions, NOTHING_OWED, type Owed } from "./assertions.ts";
 import { checkInvariants } from "./invariants.ts";
 import { type ExploredMove, makeMove, movesFrom, type Variations } from "./moves.ts";
 import type { SeenStep } from "./seen-step.ts";
 import { SteppedFloor } from "./stepped-floor.ts";
-import { WallClock } from "./wall-clock.ts";
 
 /** Noon of a winter's Monday, when every exploration begins. */
 export const EXPLORED_FROM = Date.UTC(2026, 0, 5, 12);
@@ -137,8 +137,26 @@ export function variationsOf(catalog: Catalog): Variations {
   );
   const instants = times.map(({ minute, timezone }) => new WallClock(timezone).next(EXPLORED_FROM, minute * 60_000));
   const hours = [...new Set(instants)].map((now) => ({ now, text: new Date(now).toISOString().slice(11, 16) }));
+  for (const now of new Set(catalog.restrictions.filter(hasHours).flatMap(turnsOf))) {
+    if (hours.every((each) => each.now !== now))
+      hours.push({ now, text: `${weekdayOf(now)} ${new Date(now).toISOString().slice(11, 16)}` });
+  }
   const disables = [...catalog.agents.values()].filter(({ enabled, critical }) => enabled && !critical);
   return { flags: [...new Set(flags)], hours, disables: disables.map(({ id }) => id) };
+}
+
+/** Changes of the hours that are looked at for one that begins and one that ends a restriction: two weeks of them. */
+const MAX_CHANGES = 64;
+
+/** The first instants at which a restriction with hours begins, and ends. */
+function turnsOf(restriction: Restriction): number[] {
+  const found = new Map<boolean, number>();
+  for (let now = EXPLORED_FROM, count = 0; found.size < 2 && count < MAX_CHANGES; count++) {
+    const isOn = isDuring(restriction, now);
+    now = nextChange([restriction], now)!;
+    if (isDuring(restriction, now) !== isOn && !found.has(!isOn)) found.set(!isOn, now);
+  }
+  return [...found.values()];
 }
 
 type Classes = ReadonlyMap<string, string>;
@@ -228,6 +246,7 @@ function keyOf(floor: SteppedFloor, owed: Owed, classes: Classes): string {
   const living = new Set<string>(floor.sessions.map(({ context }) => context.id));
   const gone = [...owed].flatMap(([index, ids]) => ([...ids].some((id) => !living.has(id)) ? [`o${index}`] : []));
   const off = [...floor.catalog.agents.values()].filter(({ enabled }) => !enabled).map(({ id }) => id);
-  const hours = floor.catalog.priorityRules.map((rule) => (isDuring(rule, floor.now) ? "1" : "0")).join("");
+  const { priorityRules, restrictions } = floor.catalog;
+  const hours = [...priorityRules, ...restrictions].map((rule) => (isDuring(rule, floor.now) ? "1" : "0")).join("");
   return `${described.join("|")}/${others.sort().join("|")}/${reserved}/${on}/${off}/${gone}/${hours}`;
 }

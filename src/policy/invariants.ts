@@ -21,7 +21,7 @@ import type { SteppedFloor } from "./stepped-floor.ts";
  */
 export function checkInvariants(step: SeenStep): void {
   const { before, after } = step;
-  const rules = rulesOf(after.catalog, after.context.flags);
+  const rules = rulesOf(after.catalog, after.context.flags, after.now);
   checkTransitions(step);
   checkRefusal(step);
   checkRank(step, rules);

@@ -103,8 +103,7 @@ function carryOut(floor: SteppedFloor, move: ExploredMove): TimedFact[] {
     case "clear":
       return floor.send({ type: "floor.patch_flags", flags: { [move.flag]: move.does === "set" } }).facts;
     case "clock":
-      floor.setClock(move.now);
-      return [];
+      return floor.setClock(move.now);
     case "disable":
     case "enable":
       return floor.use(withEnabled(floor.catalog, move.agentId, move.does === "enable"));

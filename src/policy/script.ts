@@ -8,16 +8,24 @@ import { duration } from "../config/quantities.ts";
 import { OUTCOMES, REASONS } from "../protocol/decision.ts";
 import { AgentId, Name } from "../protocol/ids.ts";
 import { Locale } from "../protocol/locale.ts";
+import type { Weekday } from "../shared/wall-clock.ts";
 
-const CLOCK = /^([01]\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?$/;
+const CLOCK = /^(?:(mon|tue|wed|thu|fri|sat|sun) )?([01]\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?$/;
 
-/** A time of day, read as ms since midnight. */
+/** A time of day, on a day of the week or on any. */
+export interface ClockTime {
+  readonly msOfDay: number;
+  readonly day: Weekday | undefined;
+}
+
+/** A time of day, read as ms since midnight, perhaps after a day of the week. */
 const clock = z
   .string({ error: "must be a time of day in quotes, as in '18:05'" })
-  .regex(CLOCK, "a time of day, as in 18:05 or 18:05:30")
-  .transform((text) => {
-    const [, hours, minutes, seconds = 0] = CLOCK.exec(text) ?? [];
-    return ((Number(hours) * 60 + Number(minutes)) * 60 + Number(seconds)) * 1_000;
+  .regex(CLOCK, "a time of day, as in 18:05, 18:05:30 or sat 18:05")
+  .transform((text): ClockTime => {
+    const [, day, hours, minutes, seconds = 0] = CLOCK.exec(text) ?? [];
+    const msOfDay = ((Number(hours) * 60 + Number(minutes)) * 60 + Number(seconds)) * 1_000;
+    return { msOfDay, day: day as Weekday | undefined };
   });
 
 /** The longest time in a script: simulated years. */

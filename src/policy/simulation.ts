@@ -7,11 +7,11 @@ import type { MessageId, RunId, SessionId } from "../protocol/ids.ts";
 import type { Command } from "../protocol/internal/command.ts";
 import type { Reply } from "../protocol/internal/reply.ts";
 import type { RunOutcome } from "../protocol/internal/run.ts";
+import { WallClock } from "../shared/wall-clock.ts";
 import { type Check, checkPlay, checkStep } from "./expectations.ts";
-import type { ReadScript, Step } from "./script.ts";
+import type { ClockTime, ReadScript, Step } from "./script.ts";
 import { SteppedFloor, type TimedFact } from "./stepped-floor.ts";
 import { Tally } from "./tally.ts";
-import { WallClock } from "./wall-clock.ts";
 
 /** How long a turn takes if the script does not say. */
 const TURN_MS = 2_000;
@@ -95,8 +95,9 @@ class Simulation {
     this.#read = read;
     this.#options = options;
     this.#clock = new WallClock(timezone);
-    const first = steps[0]!.at ?? 0;
-    this.#startedAt = this.#clock.instantOf(Date.parse(`${day}T00:00:00Z`) + first);
+    const { msOfDay = 0, day: weekday } = steps[0]!.at ?? {};
+    const midnight = this.#clock.instantOf(Date.parse(`${day}T00:00:00Z`));
+    this.#startedAt = this.#clock.next(midnight, msOfDay, weekday);
     this.#floor = new SteppedFloor({ catalog: options.catalog, now: this.#startedAt, userId: user });
   }
 
@@ -126,7 +127,7 @@ class Simulation {
         for (let round = 0; round < step.repeat; round++) this.#run(step.steps!, [...at, "steps"]);
         continue;
       }
-      if (step.at !== undefined) this.#passTo(this.#clock.next(this.#floor.now, step.at));
+      if (step.at !== undefined) this.#passTo(this.#clock.next(this.#floor.now, step.at.msOfDay, step.at.day));
       else if (step.after !== undefined) this.#passTo(this.#floor.now + step.after);
       const decision = this.#act(step, line);
       if (step.expect) {
@@ -263,10 +264,11 @@ class Simulation {
     return this.#options.load(path);
   }
 
-  #setClock(msOfDay: number): void {
+  #setClock(clock: ClockTime): void {
     const before = this.#floor.now;
-    this.#floor.setClock(this.#clock.next(before, msOfDay));
+    const facts = this.#floor.setClock(this.#clock.next(before, clock.msOfDay, clock.day));
     this.#tally.jump(this.#floor.now - before);
+    this.#record(facts);
   }
 
   #newId(name: string): string {

@@ -125,21 +125,23 @@ export class SteppedFloor {
     return this.send({ type: "alarm" }).facts;
   }
 
-  /** Set the wall clock. No time passes. */
-  setClock(now: number): void {
+  /** Set the wall clock, and let the floor settle by it. No time passes. */
+  setClock(now: number): TimedFact[] {
     this.#jumpedMs = now - this.#time;
+    return this.send({ type: "alarm" }).facts;
   }
 
   /** When the next deadline comes, in the floor's time; undefined if there is none. */
   nextDue(): number | undefined {
-    const { reserved } = this.context.floor;
+    const { floor, hours } = this.context;
+    const { reserved } = floor;
     const sources = { catalog: this.#catalog, interactionTimeoutMs: INTERACTION_TIMEOUT_MS };
     const deadlines = this.sessions.map(({ context }) => {
       // The lease of a living participant never runs out, so it is no deadline.
       const limited = context.lease && !this.#dead.has(context.id) ? { ...context, lease: undefined } : context;
       return deadlineOf(limited, sources, reserved?.sessionId === context.id)?.at;
     });
-    const all = [reserved && reserved.since + this.#catalog.policy.resumeDelayMs, ...deadlines];
+    const all = [hours?.dueAt, reserved && reserved.since + this.#catalog.policy.resumeDelayMs, ...deadlines];
     const first = Math.min(...all.filter((at) => at !== undefined));
     return first === Number.POSITIVE_INFINITY ? undefined : first;
   }

@@ -1,4 +1,5 @@
 import type { AgentEntry } from "../../config/catalog/catalog.ts";
+import { hasHours, isDuring, nextChange } from "../../config/catalog/hours.ts";
 import type { Decision } from "../../protocol/decision.ts";
 import type { ErrorCode } from "../../protocol/errors.ts";
 import type { Reservation } from "../../protocol/floor.ts";
@@ -8,7 +9,7 @@ import type { SessionContext } from "../session/session-context.ts";
 import type { SessionInput } from "../session/session-machine.ts";
 import type { SessionEvent } from "../session/session-step.ts";
 import { type Numbers, numbersOfAgent } from "./contender.ts";
-import type { Floor } from "./floor-state.ts";
+import { everyone, type Floor } from "./floor-state.ts";
 import { effectivePriority } from "./priority.ts";
 
 /** The context of a floor's arbiter. */
@@ -19,6 +20,38 @@ export interface ArbiterContext {
   flags: Record<string, boolean>;
   /** The hash of the catalogue that the contenders have their numbers from; absent before the first event. */
   catalog?: string | undefined;
+  /** Which restrictions with hours were in force at the last event; absent if the floor has no use for it. */
+  hours?: FloorHours | undefined;
+}
+
+/** For which time it is known which hours it is. */
+export interface FloorHours {
+  /** The names of the restrictions whose hours it is. */
+  readonly inForce: readonly string[];
+  /** From when until when nothing changes, in ms since 1970. */
+  readonly since: number;
+  readonly until: number;
+  /** When that is in the floor's time. */
+  readonly dueAt: number;
+}
+
+/** How far the floor's time and the wall clock may part before the end of the hours is found anew, in ms. */
+const MAX_DRIFT_MS = 1_000;
+
+/** Which hours it is on a floor with sessions; undefined if no restriction has hours. */
+export function hoursOn(
+  floor: Floor,
+  { catalog, now, time }: Given,
+  known: FloorHours | undefined,
+): FloorHours | undefined {
+  const timed = catalog.restrictions.filter(hasHours);
+  if (timed.length === 0 || everyone(floor).length === 0) return undefined;
+  const until = nextChange(timed, now)!;
+  const dueAt = time + until - now;
+  const inForce = timed.filter((entry) => isDuring(entry, now)).map(({ name }) => name);
+  const isKnown = known?.until === until && known.inForce.join() === inForce.join();
+  const isInTime = known !== undefined && known.dueAt > time && Math.abs(known.dueAt - dueAt) < MAX_DRIFT_MS;
+  return isKnown && isInTime ? known : { inForce, since: now, until, dueAt };
 }
 
 /**

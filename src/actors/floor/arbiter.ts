@@ -14,6 +14,7 @@ import {
   emit,
   emitFloor,
   floorLanguageOf,
+  hoursOn,
   logDecision,
   numbersOf,
   refuse,
@@ -48,6 +49,8 @@ type FloorEvent =
   | EventForArbiter
   /** The floor's reservation is over. */
   | Timely<{ type: "due" }>
+  /** The hours of a restriction may have begun or ended. */
+  | Timely<{ type: "hours" }>
   /** The floor's next command comes under another catalogue than its last one. */
   | Timely<{ type: "renumber" }>;
 
@@ -257,6 +260,8 @@ function handle(step: ArbiterStep, event: FloorEvent): void {
       return renumber(step);
     case "due":
       return handleDue(step);
+    case "hours":
+      return;
     case "alarm":
       return emit(step, accept({}));
     case "floor.stop":
@@ -327,12 +332,15 @@ const machine = setup({
       };
       handle(step, event);
       const isRenumbered = context.catalog !== step.given.catalog.hash;
-      if (isRenumbered || step.floor !== context.floor || step.flags !== context.flags)
+      const isHour = hoursOn(step.floor, step.given, context.hours)?.inForce.join() !== context.hours?.inForce.join();
+      if (isRenumbered || isHour || step.floor !== context.floor || step.flags !== context.flags)
         settleAndNotify(step, step.cause);
       // The command that changed the flags has logged the change.
       if (step.floor.reserved !== context.floor.reserved) emitFloor(step);
-      if (isRenumbered || step.floor !== context.floor || step.flags !== context.flags) {
-        enqueue.assign({ floor: step.floor, flags: step.flags, catalog: step.given.catalog.hash });
+      const hours = hoursOn(step.floor, step.given, context.hours);
+      const isChanged = step.floor !== context.floor || step.flags !== context.flags || hours !== context.hours;
+      if (isRenumbered || isChanged) {
+        enqueue.assign({ floor: step.floor, flags: step.flags, catalog: step.given.catalog.hash, hours });
       }
       for (const action of step.actions) {
         if ("facts" in action) enqueue.emit({ type: "facts", facts: action.facts });
@@ -366,6 +374,7 @@ export const arbiterMachine = machine.createMachine({
     "floor.*": { actions: "arbitrate" },
     alarm: { actions: "arbitrate" },
     due: { actions: "arbitrate" },
+    hours: { actions: "arbitrate" },
     request: { actions: "arbitrate" },
     left: { actions: "arbitrate" },
     wait_over: { actions: "arbitrate" },

@@ -40,10 +40,13 @@ export interface FloorRules {
   readonly restrictions: readonly Restriction[];
 }
 
-/** The rules of a floor with these flags. */
-export function rulesOf(catalog: Catalog, flags: Readonly<Record<string, boolean>>): FloorRules {
+/**
+ * The rules of a floor with these flags.
+ * @param now ms since 1970; absent: no restriction with hours is in force
+ */
+export function rulesOf(catalog: Catalog, flags: Readonly<Record<string, boolean>>, now?: number): FloorRules {
   const { policy, agents } = catalog;
-  return { policy, agents, restrictions: restrictionsBy(catalog, flags) };
+  return { policy, agents, restrictions: restrictionsBy(catalog, flags, now) };
 }
 
 /** The sessions that are audible, the holder first. */

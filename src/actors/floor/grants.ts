@@ -13,8 +13,8 @@ import { endOfWaitDecision, wakeDecision } from "./decision-record.ts";
 import { everyone, type FloorRules, plainContender, reservedContender, rulesOf, without } from "./floor-state.ts";
 import { giveFront, letBeneath, letWait, type Move, type Rearrangement, settle } from "./rearrangement.ts";
 
-/** The floor's rules, with the restrictions that its flags enable. */
-export const currentRules = ({ given, flags }: ArbiterStep): FloorRules => rulesOf(given.catalog, flags);
+/** The floor's rules, with the restrictions that its flags and the time enable. */
+export const currentRules = ({ given, flags }: ArbiterStep): FloorRules => rulesOf(given.catalog, flags, given.now);
 
 /** A session that requests the floor now: its request is the floor's latest. */
 export function newContender({ floor }: ArbiterStep, numbers: Numbers, sessionId: SessionId): Contender {

@@ -1,4 +1,5 @@
 import type { AgentEntry, Catalog, PriorityRule } from "../../config/catalog/catalog.ts";
+import { isDuring } from "../../config/catalog/hours.ts";
 import type { PriorityStep } from "../../protocol/decision.ts";
 
 /** The inputs of an effective priority, in addition to the catalogue. */
@@ -43,26 +44,4 @@ function ruleApplies(rule: PriorityRule, agent: AgentEntry, context: PriorityCon
   if (agent.critical || (rule.agents && !rule.agents.includes(agent.id))) return false;
   if (rule.when !== undefined && context.flags[rule.when] !== true) return false;
   return isDuring(rule, context.now);
-}
-
-/** Whether the rule's hours include this instant, in ms since 1970. Without hours it applies all day. */
-export function isDuring({ between, timezone }: Pick<PriorityRule, "between" | "timezone">, now: number): boolean {
-  if (between === undefined) return true;
-  const { fromMinute, toMinute } = between;
-  const minute = minuteOfDay(now, timezone);
-  // The range includes its start and excludes its end. If the end is not after the start, the range spans midnight.
-  return fromMinute < toMinute ? minute >= fromMinute && minute < toMinute : minute >= fromMinute || minute < toMinute;
-}
-
-const clocks = new Map<string, Intl.DateTimeFormat>();
-
-function minuteOfDay(now: number, timeZone: string): number {
-  let clock = clocks.get(timeZone);
-  if (!clock) {
-    clock = new Intl.DateTimeFormat("en-GB", { timeZone, hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
-    clocks.set(timeZone, clock);
-  }
-  const parts = clock.formatToParts(now);
-  const read = (type: "hour" | "minute") => Number(parts.find((part) => part.type === type)!.value);
-  return read("hour") * 60 + read("minute");
 }

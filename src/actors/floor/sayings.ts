@@ -22,6 +22,12 @@ export function wouldNeed(
   if (restriction) {
     const { name, when } = restriction;
     const { agentId } = challenger;
+    if (when === undefined) {
+      return inWords(
+        `the hours of ${name} to be over, or ${agentId} in its allow`,
+        `${name} 的时段结束，或它的 allow 里有 ${agentId}`,
+      );
+    }
     return inWords(
       `${when} to be off, or ${agentId} in ${name}'s allow`,
       `${when} 关闭，或 ${name} 的 allow 里有 ${agentId}`,

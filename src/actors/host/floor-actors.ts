@@ -22,10 +22,11 @@ export interface CommandResult {
   reply: Reply;
 }
 
-/** A deadline of the floor: of a session, or of its reservation. */
+/** A deadline of the floor: of a session, of its reservation, or of the hours of its restrictions. */
 interface Due {
   /** In the floor's time, ms. */
   at: number;
+  isHours?: true;
   session?: SessionActor;
   what?: DueEvent["what"];
 }
@@ -237,6 +238,7 @@ export class FloorActors {
       const { given } = command;
       this.#carryOutDue(given, "-");
       if (this.#isOutdated(given)) this.#sendToArbiter({ type: "renumber", given });
+      else if (this.#isAnotherHour(given)) this.#sendToArbiter({ type: "hours", given });
       // What was due may have ended the session.
       const session = this.#addressee(command);
       if (session) this.#sendToSession(session, command as SessionEvent);
@@ -324,9 +326,11 @@ export class FloorActors {
 
   /** Deadlines at the same time are carried out in the order of their sessions' ids. */
   #findDue(sources: DeadlineSources): Due | undefined {
-    const { reserved } = this.context.floor;
+    const { floor, hours } = this.context;
+    const { reserved } = floor;
     let first: Due | undefined;
     if (reserved) first = { at: reserved.since + sources.catalog.policy.resumeDelayMs };
+    if (hours && (!first || hours.dueAt < first.at)) first = { at: hours.dueAt, isHours: true };
     for (const session of this.#all) {
       const { id, machineState } = session;
       const isReserved = reserved?.sessionId === id;
@@ -341,6 +345,12 @@ export class FloorActors {
   /** Whether the contenders have the numbers of another catalogue. */
   #isOutdated({ catalog }: Given): boolean {
     return this.context.catalog !== undefined && this.context.catalog !== catalog.hash;
+  }
+
+  /** Whether the wall clock was set, so that the hours of other restrictions may have begun. */
+  #isAnotherHour({ now }: Given): boolean {
+    const { hours } = this.context;
+    return hours !== undefined && (now < hours.since || now >= hours.until);
   }
 
   /**
@@ -361,7 +371,7 @@ export class FloorActors {
       // The numbers of a new catalogue decide which deadlines are due.
       if (this.#isOutdated(given)) this.#sendToArbiter({ type: "renumber", given: own });
       else if (due.session) this.#sendToSession(due.session, { type: "due", what: due.what!, given: own });
-      else this.#sendToArbiter({ type: "due", given: own });
+      else this.#sendToArbiter({ type: due.isHours ? "hours" : "due", given: own });
     }
     if (count > 0) this.#facts.push({ type: "at", now: given.now });
   }

@@ -2,7 +2,7 @@ import { PLACEHOLDERS } from "../../actors/floor/sayings.ts";
 import type { AgentEntry, Catalog, PriorityRule } from "../../config/catalog/catalog.ts";
 import { quote } from "../../config/fault.ts";
 import { suggest } from "../../config/nearest.ts";
-import { WallClock } from "../../policy/wall-clock.ts";
+import { WallClock } from "../../shared/wall-clock.ts";
 
 /** Messages of decisions without a holder: of a grant there may be one, of a resume there is none. */
 const WITHOUT_HOLDER = { granted: "there is none if the floor was free", resumed: "there is none" } as const;
@@ -40,9 +40,13 @@ function findIdleRules({ priorityRules }: Catalog, enabled: readonly AgentEntry[
 
 /** Restrictions under which every agent is heard as without them. */
 function findIdleRestrictions({ restrictions }: Catalog, enabled: readonly AgentEntry[]): string[] {
-  return restrictions
+  const idle = restrictions
     .filter(({ allow }) => enabled.every(({ id, critical }) => critical || allow.includes(id)))
     .map(({ name }) => `the restriction ${quote(name)} silences no agent: it allows all that may be used`);
+  const always = restrictions
+    .filter(({ between, days }) => between?.fromMinute === between?.toMinute && (between ?? days?.length === 7))
+    .map(({ name, days }) => `the restriction ${quote(name)} applies all day${days ? ` on ${days.join(", ")}` : ""}`);
+  return [...idle, ...always];
 }
 
 /** Pairs of rules that change the same agent at the same time, by hours or always, under the same flag. */

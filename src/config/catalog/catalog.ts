@@ -5,10 +5,12 @@ import { z } from "zod";
 import { AgentId, Name, SHORT_NAME, SHORT_NAME_FORM } from "../../protocol/ids.ts";
 import { Locale } from "../../protocol/locale.ts";
 import type { AgentInfo } from "../../protocol/session.ts";
+import { WEEKDAYS } from "../../shared/wall-clock.ts";
 import { quote } from "../fault.ts";
 import { suggest } from "../nearest.ts";
 import { duration } from "../quantities.ts";
 import { Adapter, resolveAdapter } from "./adapter.ts";
+import { hasHours, isDuring } from "./hours.ts";
 import { PolicyAssertion } from "./policy-assertions.ts";
 import { AgentMode, McpServer, ToolEntry } from "./tool-entry.ts";
 
@@ -242,15 +244,29 @@ const PriorityRule = z.strictObject({
 });
 export type PriorityRule = z.infer<typeof PriorityRule>;
 
-const Restriction = z.strictObject({
-  name: z.string().regex(SHORT_NAME, SHORT_NAME_FORM),
-  /** The flag of the floor that switches it on. */
-  when: flag,
-  /** The agents that are heard while it is on, in addition to critical agents. */
-  allow: z.array(AgentId).max(1_000).default([]),
-  /** What happens to the other sessions: they are paused and resume later, are archived, or go on until they end. */
-  others: z.enum(["pause", "stop", "finish"]).default("pause"),
-});
+const Restriction = z
+  .strictObject({
+    name: z.string().regex(SHORT_NAME, SHORT_NAME_FORM),
+    /** The flag of the floor that switches it on. Together with hours or days it is on while both say so. */
+    when: flag.optional(),
+    between: clockRange.optional(),
+    /** Days of the week; hours over midnight belong to the day on which they begin. */
+    days: z
+      .array(z.enum(WEEKDAYS))
+      .min(1)
+      .max(7)
+      .refine((days) => new Set(days).size === days.length, "must not name a day twice")
+      .optional(),
+    timezone: timezone.default("UTC"),
+    /** The agents that are heard while it is on, in addition to critical agents. */
+    allow: z.array(AgentId).max(1_000).default([]),
+    /** What happens to the other sessions: they are paused and resume later, are archived, or go on until they end. */
+    others: z.enum(["pause", "stop", "finish"]).default("pause"),
+  })
+  .refine(
+    (entry) => entry.when !== undefined || hasHours(entry),
+    "needs when, between or days: else it would be on always",
+  );
 export type Restriction = z.infer<typeof Restriction>;
 
 const UserPreferences = z.record(
@@ -279,7 +295,7 @@ export const CatalogFile = z.strictObject({
     .array(Restriction)
     .max(100)
     .default([])
-    .describe("Flags of a floor that let only some agents be heard."),
+    .describe("Flags of a floor, hours and days at which only some agents are heard."),
   user_preferences: UserPreferences.default({}).describe("Priorities of one user, by user id."),
   claims: z
     .array(PolicyAssertion)
@@ -336,9 +352,18 @@ export function toCatalog(file: z.infer<typeof CatalogFile>, hash: string): Cata
   };
 }
 
-/** The restrictions that a floor's flags switch on. */
-export function restrictionsBy(catalog: Catalog, flags: Readonly<Record<string, boolean>>): readonly Restriction[] {
-  return catalog.restrictions.filter(({ when }) => flags[when] === true);
+/**
+ * The restrictions that a floor's flags and the time switch on.
+ * @param now ms since 1970; absent: none of those with hours or days
+ */
+export function restrictionsBy(
+  catalog: Catalog,
+  flags: Readonly<Record<string, boolean>>,
+  now?: number,
+): readonly Restriction[] {
+  const isOn = ({ when }: Restriction) => when === undefined || flags[when] === true;
+  const isTimely = (entry: Restriction) => (now === undefined ? !hasHours(entry) : isDuring(entry, now));
+  return catalog.restrictions.filter((entry) => isOn(entry) && isTimely(entry));
 }
 
 /** Whether an agent uses a key that lets several sessions be heard, or one session end another. */

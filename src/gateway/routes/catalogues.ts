@@ -5,10 +5,10 @@ import { compareCatalogs } from "../../config/catalog/catalog-change.ts";
 import { decodeCatalog } from "../../config/catalog/catalog-file.ts";
 import { type Circumstances, findStrays } from "../../policy/circumstances.ts";
 import { differenceOf, matrixOf, whyNoMatrix } from "../../policy/matrix.ts";
-import { minuteOf } from "../../policy/wall-clock.ts";
 import { AppError } from "../../protocol/errors.ts";
 import { Name, SHORT_NAME, SHORT_NAME_FORM } from "../../protocol/ids.ts";
 import { Matrix, MatrixDifference } from "../../protocol/matrix.ts";
+import { minuteOf } from "../../shared/wall-clock.ts";
 import type { CallerContext, Definitions, Routes } from "../route-context.ts";
 
 const Flag = z.string().regex(SHORT_NAME, SHORT_NAME_FORM);
@@ -16,9 +16,15 @@ const Flag = z.string().regex(SHORT_NAME, SHORT_NAME_FORM);
 const Query = z.object({
   at: z
     .string()
-    .refine((text) => minuteOf(text) !== undefined, "must be a time from 00:00 to 23:59")
+    .refine(
+      (text) => minuteOf(text) !== undefined,
+      "must be a time from 00:00 to 23:59, perhaps after a day, as in sat 23:30",
+    )
     .optional()
-    .meta({ description: "HH:MM, in the time zone of the first rule with hours" }),
+    .meta({
+      description:
+        "HH:MM, or a day and HH:MM as in `sat 23:30`, in the time zone of the first rule or restriction with hours",
+    }),
   userId: Name.optional(),
   flag: z
     .union([Flag, z.array(Flag).max(100)])

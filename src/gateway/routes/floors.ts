@@ -10,6 +10,7 @@ import { AgentId, CommandId, FloorId, Name, SessionId, SHORT_NAME, SHORT_NAME_FO
 import { localeOf } from "../../protocol/locale.ts";
 import { logPosition, parseLogPosition } from "../../protocol/position.ts";
 import { Session } from "../../protocol/session.ts";
+import type { Clock } from "../../shared/ports/clock.ts";
 import type { StoreEpoch } from "../../store/store.ts";
 import type { VisibleSessions } from "../access/visible-sessions.ts";
 import { sendLargeJson } from "../http/compression.ts";
@@ -74,9 +75,9 @@ async function logJson(sessions: VisibleSessions, { floorId, epoch, before, limi
 /** Floors: their holders, their decisions, and what operators may change. */
 export function floorRoutes(
   app: Routes,
-  context: CommandContext & { catalog: () => Catalog; store: StoreEpoch },
+  context: CommandContext & { catalog: () => Catalog; store: StoreEpoch; clock: Clock },
 ): void {
-  const { commands, store } = context;
+  const { commands, store, clock } = context;
   /** Refuse non-operators before the body is read, so that they cost nothing more than the refusal. */
   const admitOperator = async (request: FastifyRequest) => {
     const caller = await context.authenticate(request);
@@ -107,10 +108,9 @@ export function floorRoutes(
             paused: z.array(Session),
             queued: z.array(Session),
             reserved: Reservation.optional(),
-            restrictedBy: z
-              .array(z.string())
-              .optional()
-              .meta({ description: "the restrictions that the flags switch on; present if the catalogue has any" }),
+            restrictedBy: z.array(z.string()).optional().meta({
+              description: "the restrictions that the flags and the time switch on; present if the catalogue has any",
+            }),
             flags: z.record(z.string(), z.boolean()),
             decisions: z.array(Decision),
             position: z.string(),
@@ -137,7 +137,7 @@ export function floorRoutes(
         queued,
         flags,
         ...(catalog.restrictions.length > 0 && {
-          restrictedBy: restrictionsBy(catalog, flags).map(({ name }) => name),
+          restrictedBy: restrictionsBy(catalog, flags, clock.now()).map(({ name }) => name),
         }),
         decisions,
         position,

@@ -66,7 +66,7 @@ export class FloorInvariants {
     if (facts[0]?.type !== "at") this.#dateAt(at);
     for (const fact of facts) this.#follow(fact);
     const { floor, flags } = actors.context;
-    const rules = rulesOf(this.#catalog, flags);
+    const rules = rulesOf(this.#catalog, flags, at);
     checkArrangement(floor, rules);
     const decision = decisionOf(reply);
     if (decision && decision.outcome !== "granted") this.#isBlockedLawfully(decision, before, rules);

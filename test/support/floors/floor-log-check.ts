@@ -36,6 +36,8 @@ export class FloorLogCheck {
   /** The priorities with which sessions were granted or queued; unknown after a change of agents. */
   readonly #priorities = new Map<SessionId, number>();
   #flags: Readonly<Record<string, boolean>> = {};
+  /** When the last entry happened. */
+  #at = 0;
   /** The last decision, and its effects on other sessions that have not happened yet. */
   #decision: Decision | undefined;
   #due: Effect[] = [];
@@ -106,6 +108,7 @@ export class FloorLogCheck {
 
   take(entry: Entry): void {
     const { sessionId, type, json, at } = entry;
+    this.#at = at;
     if (type === "floor_updated") this.#flags = (JSON.parse(json) as { flags: Record<string, boolean> }).flags;
     else if (type === "arbitration") this.#decide(JSON.parse(json) as Decision, sessionId);
     else if (sessionId === undefined) return;
@@ -328,7 +331,7 @@ export class FloorLogCheck {
   }
 
   get #rules() {
-    return rulesOf(this.#catalog, this.#flags);
+    return rulesOf(this.#catalog, this.#flags, this.#at);
   }
 }
 

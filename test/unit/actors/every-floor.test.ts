@@ -72,6 +72,13 @@ const SMALL = [
   { name: "alone", priority: 80 },
 ];
 
+/** Hours that let sessions finish, that pause them on one day, and that need a flag. */
+const HOURS = [
+  { name: "evening", between: "20:00-22:00", allow: ["alone"], others: "finish" },
+  { name: "night", between: "22:00-07:00", days: ["sat"], allow: ["firm"] },
+  { name: "meeting", days: ["tue"], when: "busy", allow: ["over", "alone"] },
+];
+
 type Floor = readonly [
   name: string,
   size: number,
@@ -83,6 +90,12 @@ const FLOORS: readonly Floor[] = [
   ["a small floor, three sessions", 3, SMALL, {}],
   ["the car, two sessions", 2, CAR, { restrictions: RESTRICTIONS }, ["phone_agent", "music_agent"]],
   ["the car, three sessions", 3, CAR, {}],
+  [
+    "quiet hours, three sessions",
+    3,
+    [...SMALL, { name: "fire", priority: 90, critical: true }],
+    { restrictions: HOURS },
+  ],
   ...(
     [
       ["newest", "1s", 1],

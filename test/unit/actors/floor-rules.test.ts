@@ -84,6 +84,14 @@ const CATALOGS: Readonly<Record<string, Catalog>> = {
       ],
     },
   ),
+  quiet: catalogOf([A("call", 90), A("music", 20, QUEUE), A("chime", 50, { critical: true })], {
+    restrictions: [
+      { name: "noon", between: "12:01-12:03", allow: ["call"] },
+      { name: "weekend", days: ["fri"], between: "23:00-01:00", allow: ["call"] },
+      { name: "closing", between: "05:00-05:05", allow: ["call"], others: "stop" },
+      { name: "meeting", between: "12:10-12:20", when: "r", timezone: "Asia/Shanghai" },
+    ],
+  }),
   due: catalogOf([A("music", 20), A("talk", 50, { max_hold: "1s" }), A("note", 30)]),
   emergencyCall: catalogOf([
     A("ecall", 50, { critical: true }),
@@ -195,6 +203,18 @@ const ROWS: Readonly<Record<string, string>> = {
     "heldBeneath | start m:music; start c:call; start p:prompt; pass 1500; end c; pass 500 | A=m",
   "H: max_hold begins anew when the session is heard again":
     "held | start p:prompt; pass 1500; pause p; resume p; pass 1500 | A=p",
+  "T: the hours of a restriction silence a session when they begin": "quiet | start m:music; pass 60000 | P=m",
+  "T: the hours of a restriction let it come back when they end": "quiet | start m:music; pass 180000 | A=m",
+  "T: a session waits for the end of the hours":
+    "quiet | start c:call; pass 61000; end c; start m:music; pass 119000 | A=m | queued restricted",
+  "T: hours over midnight belong to the day on which they begin":
+    "quiet | pass 129600000; start m:music; pass 3600000 | A=m | queued restricted",
+  "T: hours that begin end sessions with others: stop": "quiet | start m:music; pass 61200000 | ",
+  "T: hours over midnight begin on their day": "quiet | pass 124200000; start m:music; pass 1800000 | P=m",
+  "T: on another day the hours do not count": "quiet | start m:music; pass 39600000 | A=m",
+  "T: hours with a flag need both": "quiet | on r; start m:music; pass 58260000 | P=m",
+  "T: hours without their flag do not count": "quiet | start m:music; pass 58260000 | A=m",
+  "T: a critical session is heard in all hours": "quiet | start h:chime; pass 60000 | A=h",
   "T: what is due happens before a command, although no alarm came":
     "due | start m:music; start t:talk; miss 5000; start n:note | A=n P=m | granted preempted",
   "T: after a switch of the agent the lengths of the new one apply":

@@ -117,7 +117,7 @@ test("the faults of a script are all named with their places", async () => {
   expect(failed.map((line) => line.replace(path, "script.yaml"))).toMatchInlineSnapshot(`
     [
       "script.yaml:1:1 tile: is not a known key; did you mean title?",
-      "script.yaml:3:11 steps[0].at: must be a time of day, as in 18:05 or 18:05:30",
+      "script.yaml:3:11 steps[0].at: must be a time of day, as in 18:05, 18:05:30 or sat 18:05",
       "script.yaml:4:5 steps[1]: must do one thing, not asks and pauses",
       "script.yaml:5:5 steps[2]: needs both repeat and steps",
       "script.yaml:6:14 steps[3].after: must be a duration: a whole number and ms, s, m, h or d, as in 30s",

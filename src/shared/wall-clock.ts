@@ -1,3 +1,11 @@
+export const WEEKDAYS = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"] as const;
+export type Weekday = (typeof WEEKDAYS)[number];
+
+/** The day of a time as a clock shows it: ms since 1970, as if it were UTC. That year began on a Thursday. */
+export const weekdayOf = (shown: number): Weekday => WEEKDAYS[(Math.floor(shown / DAY_MS) + 3) % WEEKDAYS.length]!;
+
+export const weekdayBefore = (day: Weekday): Weekday => WEEKDAYS.at(WEEKDAYS.indexOf(day) - 1)!;
+
 /** A wall clock in one time zone. */
 export class WallClock {
   readonly #format: Intl.DateTimeFormat;
@@ -30,18 +38,23 @@ export class WallClock {
     return shown - (this.shownAt(near) - near);
   }
 
-  /** The next instant at which the clock shows this time of day: now, or later. */
-  next(now: number, msOfDay: number): number {
+  /** The next instant at which the clock shows this time of day, perhaps on one day of the week: now, or later. */
+  next(now: number, msOfDay: number, day?: Weekday): number {
     const shown = this.shownAt(now);
-    const today = shown - (shown % DAY_MS) + msOfDay;
-    return this.instantOf(today >= shown ? today : today + DAY_MS);
+    let next = shown - (shown % DAY_MS) + msOfDay;
+    while (next < shown || (day !== undefined && weekdayOf(next) !== day)) next += DAY_MS;
+    return this.instantOf(next);
   }
 }
 
 const DAY_MS = 86_400_000;
 
-/** A time of day as minutes after midnight, from `23:30` or `7:05`; undefined for any other text. */
+/**
+ * A time of a week as minutes after the midnight of Monday, from `sat 23:30` or `7:05`, which is on Monday; undefined
+ * for any other text.
+ */
 export function minuteOf(text: string): number | undefined {
-  const [, hours, minutes] = /^([01]?\d|2[0-3]):([0-5]\d)$/.exec(text) ?? [];
-  return hours === undefined ? undefined : Number(hours) * 60 + Number(minutes);
+  const [, day, hours, minutes] = /^(?:(mon|tue|wed|thu|fri|sat|sun) )?([01]?\d|2[0-3]):([0-5]\d)$/.exec(text) ?? [];
+  if (hours === undefined) return undefined;
+  return (WEEKDAYS.indexOf((day ?? "mon") as Weekday) * 24 + Number(hours)) * 60 + Number(minutes);
 }
