@@ -1,6 +1,10 @@
 import { type Client, createClient } from "../client/client.ts";
 import { ClientError } from "../client/client-error.ts";
+import { readBounded, whyUnreadable } from "../config/bounded-file.ts";
 import type { Language } from "./language.ts";
+
+/** The largest token, in bytes: what a node takes as a header. */
+const MAX_TOKEN_BYTES = 8_192;
 
 type Env = Readonly<Record<string, string | undefined>>;
 
@@ -10,15 +14,14 @@ const NOT_ALLOWED: ReadonlySet<string> = new Set(["forbidden", "not_found"]);
 const ABSENT: ReadonlySet<string> = new Set(["session_not_found", "not_found"]);
 
 /**
- * A client of the node at an address, with the token or key of `INTERLOCK_TOKEN`, if there is one.
+ * A client of the node at an address, with the token or key that the environment names, if it names one.
  * @param language of the sentences that the node says for this client. Default: the node's choice
  */
 export function clientOf(baseUrl: string, env: Env, language?: Language): Client {
-  const token = env["INTERLOCK_TOKEN"];
-  const headers = {
-    ...(token && { Authorization: `Bearer ${token}` }),
+  const headers = async () => ({
+    ...(await tokenHeaders(env)()),
     ...(language && { "Accept-Language": language }),
-  };
+  });
   return createClient({ baseUrl, headers });
 }
 
@@ -29,6 +32,26 @@ interface Failed {
   needed?: string;
   /** The sentence if what was asked for does not exist. */
   absent?: string | undefined;
+}
+
+/**
+ * The headers that present the token or key of a command: `INTERLOCK_TOKEN`, or the file that `INTERLOCK_TOKEN_FILE`
+ * names. The file is read for each request, because a token may expire while the command runs.
+ */
+export const tokenHeaders = (env: Env) => async (): Promise<Record<string, string>> => {
+  const { INTERLOCK_TOKEN: token, INTERLOCK_TOKEN_FILE: path } = env;
+  const presented = token || (path && (await readToken(path)));
+  return presented ? { Authorization: `Bearer ${presented}` } : {};
+};
+
+async function readToken(path: string): Promise<string> {
+  try {
+    const bytes = await readBounded(path, MAX_TOKEN_BYTES);
+    return bytes.subarray(0, MAX_TOKEN_BYTES).toString("latin1").trim();
+  } catch (error) {
+    const why = `INTERLOCK_TOKEN_FILE: ${path}: ${whyUnreadable(error)}`;
+    throw new ClientError("unauthorized", why, { status: 0, retryable: false, cause: error });
+  }
 }
 
 /**

@@ -376,6 +376,7 @@ const KNOWN: ReadonlySet<string> = new Set([
   "INTERLOCK_BUS_FILE",
   `${PREFIX}TOKEN`,
   `${PREFIX}INSPECT_TOKEN`,
+  `${PREFIX}TOKEN_FILE`,
 ]);
 /** The form of the value that Kubernetes gives `INTERLOCK_PORT`. */
 const ADDRESS_OF_SERVICE = /^(tcp|udp|sctp):\/\//;

@@ -246,7 +246,7 @@ it("HOST, PORT and LOG_LEVEL may have the prefix INTERLOCK_, and then override t
 });
 
 it("the tokens that other commands use are not faults", () => {
-  const env = { INTERLOCK_TOKEN: "secret", INTERLOCK_INSPECT_TOKEN: "secret" };
+  const env = { INTERLOCK_TOKEN: "secret", INTERLOCK_TOKEN_FILE: "token", INTERLOCK_INSPECT_TOKEN: "secret" };
   expect(settingsOf(env)).toEqual(settingsOf({}));
 });
 
