@@ -3,8 +3,8 @@
  * several names, as mpv does; it is one player for each connection.
  */
 
-import type { BusSignal } from "./session-bus.ts";
-import { SessionBus } from "./session-bus.ts";
+import { setTimeout as sleep } from "node:timers/promises";
+import { type BusSignal, DESTINATION, SessionBus } from "./session-bus.ts";
 
 const PREFIX = "org.mpris.MediaPlayer2.";
 const PATH = "/org/mpris/MediaPlayer2";
@@ -13,8 +13,14 @@ const PLAYER = "org.mpris.MediaPlayer2.Player";
 /** The name of the bridge: one at most on a bus. */
 const BRIDGE = "interlock.Players";
 const PROPERTIES = "org.freedesktop.DBus.Properties";
-/** How long a player without a title may be called, in UTF-16 units. */
-const MAX_TITLE = 200;
+/** How long a title or a name may be, in characters, and how much of one is read. */
+const MAX_TITLE = 120;
+const MAX_READ = 4_096;
+/** How long an answer may take before the player is asked again, in ms, and by what the wait grows each time. */
+const ANSWERS_WITHIN_MS = 5_000;
+const LONGER = 2;
+/** How often a player is asked at most: one that is stopped answers all at once when it goes on. */
+const MAX_QUESTIONS = 6;
 
 export type PlayerStatus = "playing" | "paused" | "stopped";
 
@@ -34,8 +40,11 @@ export interface MprisPlayer {
 }
 
 export interface MprisListener {
-  /** A player is there, or a property of it has changed. */
-  onPlayer(player: MprisPlayer): void;
+  /**
+   * A player is there, or a property of it has changed.
+   * @param isRepeat it has said of its playback alone, unasked, what it had said before
+   */
+  onPlayer(player: MprisPlayer, isRepeat: boolean): void;
   /** Its connection has left the bus. */
   onGone(owner: string): void;
 }
@@ -44,7 +53,7 @@ export interface MprisListener {
 export class Mpris {
   readonly #bus: SessionBus;
   readonly #listener: MprisListener;
-  readonly #players = new Map<string, MprisPlayer & { names: Set<string> }>();
+  readonly #players = new Map<string, Known>();
 
   private constructor(bus: SessionBus, listener: MprisListener) {
     this.#bus = bus;
@@ -67,7 +76,10 @@ export class Mpris {
     await bus.subscribe(
       `type='signal',sender='org.freedesktop.DBus',member='NameOwnerChanged',arg0namespace='${ROOT}'`,
     );
-    for (const name of await bus.names()) if (name.startsWith(PREFIX)) await mpris.#add(name);
+    const names = (await bus.names()).filter((name) => name.startsWith(PREFIX));
+    // A player that does not answer keeps none of the others waiting.
+    const described = Promise.all(names.map((name) => mpris.#add(name)));
+    await Promise.race([described, sleep(ANSWERS_WITHIN_MS, undefined, { ref: false })]);
     return mpris;
   }
 
@@ -104,74 +116,107 @@ export class Mpris {
     const short = name.slice(PREFIX.length);
     const known = this.#players.get(owner);
     if (known) {
-      known.names.add(short);
-      return this.#listener.onPlayer(known);
+      known.player.names.add(short);
+      return this.#tell(known);
     }
     // Entered before it is asked, so that its second name and its signals find it.
     const player = { ...UNKNOWN, owner, names: new Set([short]), identity: short };
-    this.#players.set(owner, player);
-    const [root, own, pid] = await Promise.all([
-      this.#propertiesOf(owner, ROOT),
-      this.#propertiesOf(owner, PLAYER),
-      this.#bus.processOf(owner),
-    ]);
-    if (!this.#players.has(owner)) return;
-    const identity = contentOf(root["Identity"]);
-    this.#change(owner, {
-      pid,
-      ...(typeof identity === "string" && { identity: shorten(identity) }),
-      ...readPlayer(own),
-    });
+    const added: Known = { player, changedAt: new Map(), count: 0, isRead: false, isOld: false };
+    this.#players.set(owner, added);
+    const pid = this.#bus.processOf(owner).then((pid) => this.#change(added, { pid }));
+    await Promise.all([pid, this.#describe(added, ROOT), this.#describe(added, PLAYER)]);
   }
 
-  async #propertiesOf(owner: string, of: string): Promise<Record<string, unknown>> {
-    const call = {
-      destination: owner,
-      path: PATH,
-      interface: PROPERTIES,
-      member: "GetAll",
-      signature: "s",
-      body: [of],
+  /**
+   * Ask a player for its properties until it has answered. An answer counts whenever it comes, but not for what the
+   * player has said since the question.
+   */
+  async #describe(known: Known, of: string): Promise<void> {
+    const body = [of];
+    const { owner } = known.player;
+    const call = { destination: owner, path: PATH, interface: PROPERTIES, member: "GetAll", signature: "s", body };
+    let isAnswered = false;
+    const isOpen = () => !isAnswered && this.#players.get(owner) === known;
+    const ask = async () => {
+      const askedAt = known.count;
+      const [properties] = await this.#bus.ask(call);
+      if (!isOpen() || !isRecord(properties)) return;
+      isAnswered = true;
+      this.#change(known, of === PLAYER ? readPlayer(properties) : readRoot(properties), askedAt);
     };
-    return await this.#bus.call(call).then(
-      ([properties]) => (properties ?? {}) as Record<string, unknown>,
-      () => ({}),
-    );
-  }
-
-  #receive({ sender, interface: from, member, body }: BusSignal): void {
-    if (from === PROPERTIES && member === "PropertiesChanged") {
-      const [of, changed, invalidated] = body as [string, Record<string, unknown>, string[]];
-      if (of !== PLAYER || !this.#players.has(sender)) return;
-      this.#change(sender, readPlayer(changed));
-      // A player may say only that a property has another value.
-      if (invalidated?.includes("PlaybackStatus")) void this.#read(sender);
-    } else if (member === "NameOwnerChanged") {
-      const [name, former, next] = body as [string, string, string];
-      if (!name.startsWith(PREFIX)) return;
-      if (former !== "") this.#remove(former, name.slice(PREFIX.length));
-      if (next !== "") void this.#add(name);
+    for (let question = 0, ms = ANSWERS_WITHIN_MS; question < MAX_QUESTIONS && isOpen(); question += 1, ms *= LONGER) {
+      const asked = ask().catch(() => sleep(ms, undefined, { ref: false }));
+      await Promise.race([asked, sleep(ms, undefined, { ref: false })]);
     }
   }
 
-  async #read(owner: string): Promise<void> {
-    this.#change(owner, readPlayer(await this.#propertiesOf(owner, PLAYER)));
+  /** Ask anew. What the player says meanwhile is asked for once, afterwards. */
+  async #read(known: Known): Promise<void> {
+    known.isOld = true;
+    if (known.isRead) return;
+    known.isRead = true;
+    while (known.isOld) {
+      known.isOld = false;
+      await this.#describe(known, PLAYER);
+    }
+    known.isRead = false;
+  }
+
+  #receive({ sender, path, interface: from, member, signature, body }: BusSignal): void {
+    if (from === PROPERTIES && member === "PropertiesChanged" && path === PATH && signature === "sa{sv}as") {
+      const [of, changed, invalidated] = body as [string, Record<string, unknown>, string[]];
+      const known = this.#players.get(sender);
+      if (of !== PLAYER || !known) return;
+      this.#change(known, readPlayer(changed), undefined, Object.keys(changed).join() === "PlaybackStatus");
+      // A player may say only that a property has another value.
+      if (invalidated.includes("PlaybackStatus")) void this.#read(known);
+    } else if (member === "NameOwnerChanged" && sender === DESTINATION && signature === "sss") {
+      const [name, former, next] = body as [string, string, string];
+      if (!name.startsWith(PREFIX)) return;
+      if (former !== "") this.#remove(former, name.slice(PREFIX.length));
+      if (next !== "") void this.#add(name).catch(() => {});
+    }
   }
 
   #remove(owner: string, short: string): void {
-    const player = this.#players.get(owner);
+    const { player } = this.#players.get(owner) ?? {};
     if (!player?.names.delete(short) || player.names.size > 0) return;
     this.#players.delete(owner);
     this.#listener.onGone(owner);
   }
 
-  #change(owner: string, change: Partial<MprisPlayer>): void {
-    const player = this.#players.get(owner);
-    if (!player) return;
-    const next = { ...player, ...change, names: player.names };
-    this.#players.set(owner, next);
-    this.#listener.onPlayer(next);
+  /**
+   * @param askedAt for an answer: the number of changes when it was asked for
+   * @param isAlone the player has said this unasked, and of its playback alone
+   */
+  #change(known: Known, change: Partial<MprisPlayer>, askedAt?: number, isAlone = false): void {
+    const { player, changedAt } = known;
+    if (this.#players.get(player.owner) !== known) return;
+    known.count += 1;
+    const news = Object.entries(change).filter(
+      ([key]) => askedAt === undefined || (changedAt.get(key) ?? 0) <= askedAt,
+    );
+    for (const [key] of news) changedAt.set(key, known.count);
+    const next: Partial<MprisPlayer> = Object.fromEntries(news);
+    const isRepeat = isAlone && next.playback === player.playback;
+    known.player = { ...player, ...next, names: player.names };
+    this.#tell(known, isRepeat);
   }
+
+  /** A player takes part once its process is known, and what it says of its playback. */
+  #tell({ player, changedAt }: Known, isRepeat = false): void {
+    if (changedAt.has("pid") && changedAt.has("playback")) this.#listener.onPlayer(player, isRepeat);
+  }
+}
+
+/** A player, and after how many changes each of its properties got its value. */
+interface Known {
+  player: MprisPlayer & { names: Set<string> };
+  readonly changedAt: Map<string, number>;
+  count: number;
+  /** It is being asked anew, and has to be asked again afterwards. */
+  isRead: boolean;
+  isOld: boolean;
 }
 
 const UNKNOWN = { pid: undefined, canPause: true, playback: "stopped" as PlayerStatus, title: undefined };
@@ -182,15 +227,21 @@ function contentOf(variant: unknown): unknown {
   return isVariant ? variant.value : variant;
 }
 
+const isRecord = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null;
+
+function readRoot(properties: Record<string, unknown>): Partial<MprisPlayer> {
+  const identity = textOf(contentOf(properties["Identity"]));
+  return identity === undefined ? {} : { identity };
+}
+
 function readPlayer(properties: Record<string, unknown>): Partial<MprisPlayer> {
   const status = contentOf(properties["PlaybackStatus"]);
   const canPause = contentOf(properties["CanPause"]);
-  const metadata = contentOf(properties["Metadata"]) as Record<string, unknown> | undefined;
-  const title = metadata && contentOf(metadata["xesam:title"]);
+  const metadata = contentOf(properties["Metadata"]);
   return {
     ...(typeof status === "string" && { playback: PLAYBACKS.get(status) ?? "stopped" }),
     ...(typeof canPause === "boolean" && { canPause }),
-    ...(metadata && { title: typeof title === "string" && title !== "" ? shorten(title) : undefined }),
+    ...(isRecord(metadata) && { title: textOf(contentOf(metadata["xesam:title"])) }),
   };
 }
 
@@ -200,5 +251,17 @@ const PLAYBACKS = new Map<string, PlayerStatus>([
   ["Stopped", "stopped"],
 ]);
 
-/** A text of another program, for a line of output: without control characters, and cut. */
-const shorten = (text: string): string => text.replace(/[\p{Cc}\p{Cf}]+/gu, " ").slice(0, MAX_TITLE);
+/**
+ * A text of another program, for a line of output and a session's title: without control characters, and cut. Undefined
+ * if nothing is left of it.
+ */
+function textOf(text: unknown): string | undefined {
+  if (typeof text !== "string") return undefined;
+  const line = text
+    .slice(0, MAX_READ)
+    .toWellFormed()
+    .replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\s]+/gu, " ")
+    .trim();
+  const cut = [...line].slice(0, MAX_TITLE).join("").trim();
+  return cut === "" ? undefined : cut;
+}

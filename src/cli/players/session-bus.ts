@@ -2,7 +2,8 @@
 
 /** How long a call may take, in ms: a player that is stopped answers nothing. */
 const CALL_MS = 5_000;
-const DESTINATION = "org.freedesktop.DBus";
+/** The bus itself, as the sender of its signals. */
+export const DESTINATION = "org.freedesktop.DBus";
 const BUS = { destination: DESTINATION, path: "/org/freedesktop/DBus", interface: DESTINATION } as const;
 
 /** A method and its arguments. `signature`: the types of `body`, as D-Bus writes them. */
@@ -21,6 +22,8 @@ export interface BusSignal {
   path: string;
   interface: string;
   member: string;
+  /** The types of `body`: whatever program is on the bus may send any. */
+  signature: string;
   body: unknown[];
 }
 
@@ -73,8 +76,9 @@ export class SessionBus {
     });
     bus.on("message", (message) => {
       if (message.type !== dbus.MessageType.SIGNAL) return;
-      const { sender, path, interface: name, member, body } = message;
-      onSignal({ sender: sender ?? "", path: path ?? "", interface: name ?? "", member: member ?? "", body });
+      const { sender, path, interface: name, member, signature, body } = message;
+      const named = { sender: sender ?? "", path: path ?? "", interface: name ?? "", member: member ?? "" };
+      onSignal({ ...named, signature: signature ?? "", body });
     });
     await connected.promise;
     return new SessionBus(bus, dbus.Message, lost.promise);
@@ -84,16 +88,21 @@ export class SessionBus {
   async call(call: BusCall): Promise<unknown[]> {
     const late = Promise.withResolvers<never>();
     const timer = setTimeout(() => late.reject(new Error(`${call.member} was not answered`)), CALL_MS);
+    try {
+      return await Promise.race([this.ask(call), late.promise]);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /** The same, however late the answer is. @throws Error if the callee refuses or leaves */
+  async ask(call: BusCall): Promise<unknown[]> {
     const gone = this.lost.then(() => {
       throw new Error("the session bus is gone");
     });
     gone.catch(() => {});
-    try {
-      const answer = await Promise.race([this.#bus.call(new this.#message(call)), late.promise, gone]);
-      return answer?.body ?? [];
-    } finally {
-      clearTimeout(timer);
-    }
+    const answer = await Promise.race([this.#bus.call(new this.#message(call)), gone]);
+    return answer?.body ?? [];
   }
 
   /** Receive the signals that a rule of D-Bus matches. */
