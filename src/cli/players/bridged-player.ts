@@ -4,7 +4,7 @@ import type { MprisPlayer } from "./mpris.ts";
 import type { Playing } from "./player-session.ts";
 import type { SoundStream } from "./sound-streams.ts";
 
-/** A player that still plays this long after an order to pause is muted, in ms. */
+/** How long after an order to pause the streams of a player may sound, in ms. */
 const OBEYS_WITHIN_MS = 1_000;
 
 /** Whether an entry of the file is about this player. */
@@ -21,21 +21,24 @@ export function matchesStream({ mpris, identity, role, application }: PlayerMatc
   return application === undefined || fits(application, stream.application ?? "");
 }
 
-/**
- * Whether a stream is a player's: one of its process or of a child, or one with its name where the process is unknown.
- */
-export function isStreamOf({ pid, identity }: Pick<MprisPlayer, "pid" | "identity">, stream: SoundStream): boolean {
-  if (pid !== undefined && stream.pids.length > 0) return stream.pids.includes(pid);
-  return stream.application !== undefined && stream.application.toLowerCase() === identity.toLowerCase();
-}
+/** Whether a stream is a player's by its process: that of the player or a child. */
+export const isOfProcess = ({ pid }: Pick<MprisPlayer, "pid">, { pids }: SoundStream): boolean =>
+  pid !== undefined && pids.includes(pid);
 
-/** Loudness of one player's streams: the level that the floor demands, and silence where the player cannot pause. */
+/**
+ * Whether a stream is a player's by its name: another program sounds for it, or the process of one is unknown. The
+ * caller knows that neither of them belongs together with another one by process.
+ */
+export const isOfName = ({ identity }: Pick<MprisPlayer, "identity">, { application }: SoundStream): boolean =>
+  application !== undefined && application.toLowerCase() === identity.toLowerCase();
+
+/** Loudness of one player's streams: the level that the floor demands, and silence where it sounds although paused. */
 abstract class BridgedPlayer implements Playing {
   abstract readonly name: string;
   abstract readonly title: string | undefined;
   abstract readonly pid: number | undefined;
   readonly #mixer: Mixer;
-  #level = 0;
+  #level: number | undefined = 0;
   #isSilent = false;
 
   constructor(mixer: Mixer) {
@@ -46,13 +49,28 @@ abstract class BridgedPlayer implements Playing {
   abstract pause(): void;
   abstract owns(stream: SoundStream): boolean;
 
+  /** A former bridge may have changed its streams: they stay as they are until the floor is known. */
+  stayAsLeft(): void {
+    this.#level = undefined;
+    this.#apply();
+  }
+
   setLevel(level: number): void {
     this.#level = level;
     this.#apply();
   }
 
+  free(): void {
+    this.silence(false);
+  }
+
   release(): void {
     this.#mixer.release(this);
+  }
+
+  /** Wait until its streams are changed. @returns whether it has streams, and all are so many dB quieter */
+  isAt(level: number): Promise<boolean> {
+    return this.#mixer.isAt(this, level);
   }
 
   protected silence(isSilent: boolean): void {
@@ -62,7 +80,9 @@ abstract class BridgedPlayer implements Playing {
   }
 
   #apply(): void {
-    this.#mixer.set(this, (stream) => this.owns(stream), { level: this.#level, isSilent: this.#isSilent });
+    const [level, isSilent] = [this.#level, this.#isSilent];
+    const loudness = level === undefined && !isSilent ? undefined : { level: level ?? 0, isSilent };
+    this.#mixer.set(this, (stream) => this.owns(stream), loudness);
   }
 }
 
@@ -77,12 +97,20 @@ export class BusPlayer extends BridgedPlayer {
   /** As it described itself last. */
   seen: MprisPlayer;
   readonly #orders: PlayerOrders;
+  readonly #owns: (player: BusPlayer, stream: SoundStream) => boolean;
   #waiting: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(mixer: Mixer, seen: MprisPlayer, orders: PlayerOrders) {
+  /** @param owns whether a stream is the player's, as all players on the bus are known */
+  constructor(
+    mixer: Mixer,
+    seen: MprisPlayer,
+    orders: PlayerOrders,
+    owns: (player: BusPlayer, stream: SoundStream) => boolean,
+  ) {
     super(mixer);
     this.seen = seen;
     this.#orders = orders;
+    this.#owns = owns;
   }
 
   get name(): string {
@@ -98,23 +126,26 @@ export class BusPlayer extends BridgedPlayer {
   }
 
   owns(stream: SoundStream): boolean {
-    return isStreamOf(this.seen, stream);
+    return this.#owns(this, stream);
   }
 
   play(): void {
-    clearTimeout(this.#waiting);
-    this.silence(false);
+    this.free();
     this.#orders.play(this.seen.owner).catch(() => {});
   }
 
+  override free(): void {
+    clearTimeout(this.#waiting);
+    super.free();
+  }
+
+  /** What still sounds a second later is silenced, whatever the player says of itself. */
   pause(): void {
     clearTimeout(this.#waiting);
     if (!this.seen.canPause) return this.silence(true);
-    const mute = () => {
-      if (this.seen.playback === "playing") this.silence(true);
-    };
-    this.#orders.pause(this.seen.owner).catch(mute);
-    this.#waiting = setTimeout(mute, OBEYS_WITHIN_MS);
+    const silence = () => this.silence(true);
+    this.#orders.pause(this.seen.owner).catch(silence);
+    this.#waiting = setTimeout(silence, OBEYS_WITHIN_MS);
   }
 
   override release(): void {
@@ -149,7 +180,7 @@ export class StreamPlayer extends BridgedPlayer {
   }
 
   play(): void {
-    this.silence(false);
+    this.free();
   }
 
   pause(): void {

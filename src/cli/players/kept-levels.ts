@@ -10,49 +10,59 @@ import { z } from "zod";
 /** How many entries are kept; the oldest is dropped. A desktop has some ten streams. */
 const MAX_ENTRIES = 256;
 
+/** A number of the sound server; JSON has no infinity. */
+const Db = z.number().max(0).nullable();
+const Values = z.array(z.number()).max(64);
+
 const Level = z.object({
   /** The stream's number on the sound server. */
   index: z.number().int(),
   /** The process of the stream; absent if unknown. */
   pid: z.number().int().optional(),
-  /** The name under which the sound server keeps the volume for the next stream of the program. */
+  /** The name under which the sound server keeps the level for the next stream of the program, or of its role. */
   keptAs: z.string().optional(),
-  /** The volume of each channel before. */
-  before: z.array(z.number().int()).max(64),
-  /** The volume of each channel afterwards, as far as it is known. */
-  after: z.array(z.number().int()).max(64).optional(),
-  /** By how much it is made quieter, in dB: -60 to 0. */
-  byDb: z.number().max(0),
-  /** The bridge has muted it. */
-  isMuted: z.boolean(),
+  /** The values of its dial without the bridge. */
+  own: Values,
+  /** All values that the bridge may have left: whoever finds others leaves them. `byDb` null: silent. */
+  turned: z.array(z.object({ byDb: Db, values: Values })),
 });
+/** A stream that the bridge has made quieter. */
 export type KeptLevel = z.infer<typeof Level>;
 
-const StoredSession = z.object({ pid: z.number().int(), startedAt: z.string(), sessionId: z.string() });
-/** The session of a player. `startedAt` distinguishes two processes with one number. */
-export type KeptSession = z.infer<typeof StoredSession>;
+const StoredPlayer = z.object({
+  pid: z.number().int(),
+  /** Distinguishes two processes with one number. */
+  startedAt: z.string(),
+  sessionId: z.string().optional(),
+  /** The bridge has paused it, and it is to play again. */
+  isPausedHere: z.boolean(),
+  /** When the bridge was last known to run, on the machine's own clock in ms. */
+  seenAt: z.number(),
+});
+/** What the next bridge has to know of a player. */
+export type KeptPlayer = z.infer<typeof StoredPlayer>;
 
-const Kept = z.object({ levels: z.array(Level), sessions: z.array(StoredSession) });
+const Kept = z.object({ levels: z.array(Level), players: z.array(StoredPlayer) });
 
 export class KeptLevels {
   readonly #path: string;
-  #levels: KeptLevel[];
-  #sessions: KeptSession[];
+  #levels: readonly KeptLevel[];
+  #players: readonly KeptPlayer[];
 
   /** @param path the file; its folder is made. What cannot be read counts as empty. */
   constructor(path: string) {
     this.#path = path;
-    const { levels, sessions } = read(path);
+    const { levels, players } = read(path);
     this.#levels = levels;
-    this.#sessions = sessions;
+    this.#players = players;
   }
 
   get levels(): readonly KeptLevel[] {
     return this.#levels;
   }
 
-  get sessions(): readonly KeptSession[] {
-    return this.#sessions;
+  get players(): readonly KeptPlayer[] {
+    return this.#players;
   }
 
   /** Keep the level of a stream, in place of an earlier one. On disk when it returns. */
@@ -69,26 +79,26 @@ export class KeptLevels {
     this.#write();
   }
 
-  putSession(session: KeptSession): void {
-    const others = this.#sessions.filter(({ sessionId }) => sessionId !== session.sessionId);
-    this.#sessions = [...others, session].slice(-MAX_ENTRIES);
+  /** Keep a player, in place of what is kept of it. On disk when it returns. */
+  putPlayer(player: KeptPlayer): void {
+    this.#players = [...this.#players.filter((each) => !isSame(each, player)), player].slice(-MAX_ENTRIES);
     this.#write();
   }
 
-  dropSession(sessionId: string): void {
-    const left = this.#sessions.filter((session) => session.sessionId !== sessionId);
-    if (left.length === this.#sessions.length) return;
-    this.#sessions = left;
+  dropPlayer(player: Pick<KeptPlayer, "pid" | "startedAt">): void {
+    const left = this.#players.filter((each) => !isSame(each, player));
+    if (left.length === this.#players.length) return;
+    this.#players = left;
     this.#write();
   }
 
   #write(): void {
-    if (this.#levels.length === 0 && this.#sessions.length === 0) return rmSync(this.#path, { force: true });
+    if (this.#levels.length === 0 && this.#players.length === 0) return rmSync(this.#path, { force: true });
     mkdirSync(dirname(this.#path), { recursive: true, mode: 0o700 });
     const next = `${this.#path}.next`;
     const file = openSync(next, "w", 0o600);
     try {
-      writeSync(file, JSON.stringify({ levels: this.#levels, sessions: this.#sessions }));
+      writeSync(file, JSON.stringify({ levels: this.#levels, players: this.#players }));
       fsyncSync(file);
     } finally {
       closeSync(file);
@@ -97,10 +107,15 @@ export class KeptLevels {
   }
 }
 
+type ProcessOf = Pick<KeptPlayer, "pid" | "startedAt">;
+
+const isSame = (one: ProcessOf, other: ProcessOf): boolean =>
+  one.pid === other.pid && one.startedAt === other.startedAt;
+
 function read(path: string): z.infer<typeof Kept> {
   try {
     return Kept.parse(JSON.parse(readFileSync(path, "utf8")));
   } catch {
-    return { levels: [], sessions: [] };
+    return { levels: [], players: [] };
   }
 }

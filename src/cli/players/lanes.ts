@@ -1,5 +1,5 @@
 import type { Paint, Style } from "../paint.ts";
-import type { PlayerState } from "./player-session.ts";
+import type { PlayerState } from "./player-machine.ts";
 
 /** How a lane shows each state. */
 const SIGNS: Readonly<Record<PlayerState, { sign: string; style: Style; text: string }>> = {
@@ -25,12 +25,16 @@ export class PlayerLanes {
     this.#now = now;
   }
 
-  /** A player has another state. `cause` is the floor's reason; it may be empty. */
-  show(player: object, name: string, state: PlayerState, level: number, cause: string): void {
+  /**
+   * A player has another state. `cause` is the floor's reason; it may be empty.
+   * @param isDone whether a ducked player is quieter by that level. It is not, for example, if its streams are unknown.
+   */
+  show(player: object, name: string, state: PlayerState, level: number, cause: string, isDone = true): void {
     const lane = this.#lanes.find((each) => each.player === player) ?? this.#join(player);
     lane.state = state;
     const { text } = SIGNS[state];
-    const how = state === "ducked" ? `${text}, ${level} dB` : text;
+    const quieter = isDone ? `${text}, ${level} dB` : `plays on, and could not be made quieter by ${-level} dB`;
+    const how = state === "ducked" ? quieter : text;
     this.say(`${name} ${how}${cause === "" ? "" : ` (${cause})`}`);
   }
 

@@ -1,6 +1,6 @@
 /**
- * A player's place on the floor: one session, from the moment the player begins to play. The player obeys the session's
- * transitions, and what the user does in the player becomes a request.
+ * A player's session: it reports to the player's machine (`player-machine.ts`) what the player, its user and the node
+ * do, and carries out what the machine decides.
  */
 
 import { randomUUID } from "node:crypto";
@@ -9,6 +9,18 @@ import { type Client, ClientError, keepLease, type Lease, type SessionAnswer } f
 import { parseLogPosition } from "../../protocol/position.ts";
 import type { Session } from "../../protocol/session.ts";
 import { readState } from "../../protocol/written-state.ts";
+import {
+  type KnownState,
+  type Left,
+  newPlayerMachine,
+  type Playback,
+  type PlayerEffect,
+  type PlayerEvent,
+  type PlayerMachine,
+  type PlayerRequest,
+  type PlayerState,
+  stepPlayer,
+} from "./player-machine.ts";
 
 /** A player as its session uses it. Orders return at once, and are carried out in their order. */
 export interface Playing {
@@ -18,21 +30,22 @@ export interface Playing {
   readonly pid: number | undefined;
   play(): void;
   pause(): void;
+  /** Let it sound again if it was silenced, whether or not it plays. */
+  free(): void;
   /** @param level relative to the user's own volume, in dB: -60 to 0 */
   setLevel(level: number): void;
 }
-
-export type Playback = "playing" | "paused" | "stopped" | "gone";
 
 /** What a player's session tells its user. */
 export interface PlayerSessionListener {
   onState(state: PlayerState, level: number, text: string): void;
   /** The user wants it to play, and it was refused or has to wait: `say` is a sentence that says why. */
   onDenied(say: string): void;
-  onSession(sessionId: string | undefined): void;
+  /** The node answered a request, but not with a decision; undefined: it has decided again. */
+  onFault(error: ClientError | undefined): void;
+  /** What the next bridge has to know of this player; undefined: nothing. */
+  onLeft(left: Left | undefined): void;
 }
-
-export type PlayerState = "none" | "active" | "ducked" | "paused" | "waits";
 
 /** How long a player may be stopped between two pieces, in ms. */
 const BETWEEN_PIECES_MS = 500;
@@ -40,15 +53,10 @@ const BETWEEN_PIECES_MS = 500;
 const OBEYS_WITHIN_MS = 1_000;
 /** The pause before a request is sent again that the node did not answer, in ms. */
 const AGAIN_MS = 1_000;
+/** The pause before a request is sent again that failed, in ms: a token or a catalogue may be another by then. */
+const AFTER_FAULT_MS = 5_000;
 
-/** A session's state as of a `seq` of its log. `epoch` distinguishes the logs of two stores. */
-interface Known {
-  readonly epoch: string;
-  readonly seq: number;
-  readonly state: Session["state"] | "deleted";
-  readonly level: number;
-  readonly cause: string;
-}
+const GONE: ReadonlySet<string> = new Set(["session_not_found", "session_archived"]);
 
 export class PlayerSession {
   readonly #client: Client;
@@ -57,136 +65,143 @@ export class PlayerSession {
   readonly #player: Playing;
   readonly #listener: PlayerSessionListener;
   readonly #leaving = new AbortController();
-  #sessionId: string | undefined;
-  #state: PlayerState = "none";
-  #level = 0;
-  /** The newest state of the session: answers and events may overtake one another. */
-  #known: Known | undefined;
-  /** The newest order to the player, or what it does by itself with the floor's consent. */
-  #target: "playing" | "paused" | undefined;
-  #observed: Playback = "stopped";
-  /** The order that the player has not reported back yet. */
-  #ordered: "playing" | "paused" | undefined;
-  #ordering: ReturnType<typeof setTimeout> | undefined;
-  /** It was ordered to pause while it played. */
-  #hasPaused = false;
-  /** What the user did in the player and the node does not know yet. */
-  #wish: "play" | "pause" | undefined;
-  #isSending = false;
+  readonly #done = Promise.withResolvers<void>();
+  readonly #timers: Partial<Record<"stopped" | "order" | "retry", ReturnType<typeof setTimeout>>> = {};
+  #machine: PlayerMachine;
+  #shown: { state: PlayerState; level: number } = { state: "none", level: 0 };
   /** The request for a session, until the node answers: a repeat gets the session that was made without an answer. */
   #creation: { idempotencyKey: string; title: string } | undefined;
   /** The session has the player's name, because the player said no title when it began to play. */
   #isUntitled = false;
-  #stopping: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(client: Client, agentId: string, userId: string, player: Playing, listener: PlayerSessionListener) {
+  /** @param left what an earlier bridge left of this player */
+  constructor(
+    client: Client,
+    agentId: string,
+    userId: string,
+    player: Playing,
+    listener: PlayerSessionListener,
+    left?: Left,
+  ) {
     this.#client = client;
     this.#agentId = agentId;
     this.#userId = userId;
     this.#player = player;
     this.#listener = listener;
-  }
-
-  /** Go on with the session that an earlier bridge made for this player. */
-  continueWith(sessionId: string): void {
-    this.#begin(sessionId);
-  }
-
-  /** The player has changed. The same playback twice is one change. */
-  observe(playback: Playback): void {
-    this.#addTitle();
-    if (playback === this.#observed || this.#leaving.signal.aborted) return;
-    this.#observed = playback;
-    clearTimeout(this.#stopping);
-    if (playback === "gone") return void this.leave("the player has ended");
-    if (playback === "stopped") return this.#endUnlessPlayed();
-    // A report of an earlier order, for example of a pause after the order to play again.
-    if (this.#ordered !== undefined && this.#ordered !== playback) return;
-    const isObeying = this.#ordered !== undefined;
-    this.#ordered = undefined;
-    if (playback === "playing" && this.#target !== "playing") void this.#sendWish("play");
-    else if (playback === "paused" && (this.#target === "playing" || (this.#isSending && !isObeying))) {
-      this.#target = "paused";
-      void this.#sendWish("pause");
-    }
-  }
-
-  #endUnlessPlayed(): void {
-    clearTimeout(this.#stopping);
-    this.#stopping = setTimeout(() => void this.#end("it was stopped"), BETWEEN_PIECES_MS);
-  }
-
-  #order(order: "playing" | "paused"): void {
-    clearTimeout(this.#ordering);
-    // An earlier order may be under way.
-    if (this.#ordered !== undefined || order !== this.#observed) this.#ordered = order;
-    this.#ordering = setTimeout(() => {
-      this.#ordered = undefined;
-    }, OBEYS_WITHIN_MS).unref();
-    if (order === "playing") this.#player.play();
-    else this.#player.pause();
-  }
-
-  /** End the session, and follow it no longer. */
-  async leave(why: string): Promise<void> {
-    if (this.#leaving.signal.aborted) return;
-    clearTimeout(this.#stopping);
-    await this.#end(why);
-    this.#leaving.abort();
+    this.#machine = newPlayerMachine(left);
+    if (left?.sessionId !== undefined) void this.#follow(left.sessionId);
   }
 
   /**
-   * Send what the user did, until the node has answered. Meanwhile the player stays as the user left it; afterwards it
-   * obeys the session's newest state.
+   * The player has changed.
+   * @param isRepeat it says of its playback alone, in words of its own, what it had said before
    */
-  async #sendWish(wish: "play" | "pause"): Promise<void> {
-    this.#wish = wish;
-    if (this.#isSending) return;
-    this.#isSending = true;
-    try {
-      while (this.#wish && !this.#leaving.signal.aborted) {
-        const sent: "play" | "pause" = this.#wish;
-        this.#wish = undefined;
-        if (await this.#request(sent)) continue;
-        this.#wish ??= sent;
+  observe(playback: Playback, isRepeat = false): void {
+    this.#addTitle();
+    const { stopped } = this.#timers;
+    if (playback !== "stopped") clearTimeout(stopped);
+    else if (this.#machine.playback !== "stopped" || stopped === undefined)
+      this.#after("stopped", BETWEEN_PIECES_MS, { type: "stayed stopped" });
+    this.#take({ type: "reported", playback, isRepeat });
+  }
+
+  /** The bridge ends. Resolves when the session has ended, or the node does not answer. */
+  async leave(): Promise<void> {
+    this.#take({ type: "left" });
+    await this.#done.promise;
+  }
+
+  #take(event: PlayerEvent): void {
+    const former = this.#machine;
+    const [machine, effects] = stepPlayer(former, event);
+    this.#machine = machine;
+    // Kept before the player is paused.
+    const { sessionId, isPausedHere, phase } = machine;
+    if (sessionId !== former.sessionId || isPausedHere !== former.isPausedHere) {
+      this.#listener.onLeft(sessionId === undefined && !isPausedHere ? undefined : { sessionId, isPausedHere });
+    }
+    if (phase === "over") this.#leaving.abort();
+    for (const effect of effects) this.#perform(effect);
+  }
+
+  #perform(effect: PlayerEffect): void {
+    const player = this.#player;
+    switch (effect.type) {
+      case "order":
+        this.#after("order", OBEYS_WITHIN_MS, { type: "order is old" });
+        return effect.to === "playing" ? player.play() : player.pause();
+      case "free":
+        return player.free();
+      case "level":
+        return player.setLevel(effect.level);
+      case "request":
+        return void this.#send(effect.request, effect.sessionId);
+      case "retry":
+        return this.#after("retry", AFTER_FAULT_MS, { type: "try again" });
+      case "follow":
+        return void this.#follow(effect.sessionId);
+      case "show":
+        return this.#show(effect.state, effect.level, effect.cause);
+      case "deny":
+        return this.#listener.onDenied(effect.say);
+      case "done":
+        for (const timer of Object.values(this.#timers)) clearTimeout(timer);
+        return this.#done.resolve();
+    }
+  }
+
+  #after(name: "stopped" | "order" | "retry", ms: number, event: PlayerEvent): void {
+    clearTimeout(this.#timers[name]);
+    this.#timers[name] = setTimeout(() => this.#take(event), ms).unref();
+  }
+
+  #show(state: PlayerState, level: number, cause: string): void {
+    if (state === this.#shown.state && level === this.#shown.level) return;
+    this.#shown = { state, level };
+    this.#listener.onState(state, level, cause);
+  }
+
+  /** Send a request until it is answered. While the node is away the player stays as it is. */
+  async #send(request: PlayerRequest, sessionId: string | undefined): Promise<void> {
+    for (;;) {
+      try {
+        const answer = await this.#request(request, sessionId);
+        this.#listener.onFault(undefined);
+        const { session, decision } = answer;
+        this.#take({ type: "answered", sessionId: session.id, known: knownBy(answer), say: decision?.say ?? "" });
+        return this.#addTitle();
+      } catch (error) {
+        if (!(error instanceof ClientError)) throw error;
+        const isUnanswered = error.wantsRepeat && request !== "archive" && !this.#leaving.signal.aborted;
+        if (!isUnanswered) return this.#fail(error);
+        this.#take({ type: "unanswered" });
         await sleep(AGAIN_MS, undefined, { ref: false });
       }
-    } finally {
-      this.#isSending = false;
-    }
-    this.#obeyNewest();
-  }
-
-  /** @returns false if the node gave no answer */
-  async #request(wish: "play" | "pause"): Promise<boolean> {
-    const id = this.#sessionId;
-    try {
-      if (wish === "pause" && id !== undefined) this.#note(await this.#client.pauseSession(id), "");
-      if (wish === "pause" && (id !== undefined || !this.#creation)) return true;
-      const answer = await (id === undefined ? this.#create() : this.#client.resumeSession(id));
-      if (this.#leaving.signal.aborted) await this.#client.archiveSession(answer.session.id);
-      else this.#handleAnswer(answer, id === undefined);
-      // The session had been made, and is there to be paused only now.
-      if (wish === "pause") this.#wish ??= wish;
-      return true;
-    } catch (error) {
-      return this.#fail(error, wish);
     }
   }
 
-  #handleAnswer(answer: SessionAnswer, isNew: boolean): void {
-    const { id, state } = answer.session;
-    const say = answer.decision?.say ?? "";
-    const isAudible = state === "active" || state === "ducked";
-    this.#note(answer, isAudible ? say : "");
-    if (!isAudible) this.#listener.onDenied(say);
-    if (isNew) this.#begin(id);
-    this.#addTitle();
-    // It was stopped before the node answered.
-    if (this.#observed === "stopped") this.#endUnlessPlayed();
+  #fail(error: ClientError): void {
+    // After another failure an earlier attempt may still have made the session.
+    if (/^(bad_request|rejected|.*_not_found)$/.test(error.code)) this.#creation = undefined;
+    if (GONE.has(error.code)) return this.#take({ type: "vanished" });
+    const { decision } = error.facts;
+    if (error.code === "rejected" && decision) {
+      this.#listener.onFault(undefined);
+      return this.#take({ type: "refused", say: decision.say ?? error.message });
+    }
+    if (!error.wantsRepeat) this.#listener.onFault(error);
+    this.#take({ type: "faulted" });
   }
 
-  async #create(): ReturnType<Client["createSession"]> {
+  #request(request: PlayerRequest, sessionId: string | undefined): Promise<SessionAnswer> {
+    if (sessionId === undefined) return this.#create();
+    if (request === "activate") return this.#client.activateSession(sessionId);
+    if (request === "resume") return this.#client.resumeSession(sessionId);
+    if (request === "pause") return this.#client.pauseSession(sessionId);
+    return this.#client.archiveSession(sessionId);
+  }
+
+  async #create(): Promise<SessionAnswer> {
     if (!this.#creation) {
       this.#isUntitled = this.#player.title === undefined;
       this.#creation = { idempotencyKey: randomUUID(), title: this.#player.title ?? this.#player.name };
@@ -200,81 +215,41 @@ export class PlayerSession {
 
   /** A player may say what it plays after it has begun. */
   #addTitle(): void {
-    const [id, title] = [this.#sessionId, this.#player.title];
-    if (!this.#isUntitled || id === undefined || title === undefined) return;
+    const { sessionId } = this.#machine;
+    const { title } = this.#player;
+    if (!this.#isUntitled || sessionId === undefined || title === undefined) return;
     this.#isUntitled = false;
     // Without an answer the session keeps the player's name, which is no harm.
-    this.#client.renameSession(id, title).catch(() => {});
+    this.#client.renameSession(sessionId, title).catch(() => {});
   }
 
-  /** @returns whether the failure is an answer */
-  #fail(error: unknown, wish: "play" | "pause"): boolean {
-    if (!(error instanceof ClientError)) throw error;
-    if (error.wantsRepeat) return false;
-    this.#creation = undefined;
-    if (error.code === "session_not_found" || error.code === "session_archived") {
-      this.#forget();
-      return wish === "pause";
-    }
-    // A session that is paused already is as its user wants it.
-    if (wish === "play" && this.#observed === "playing") {
-      this.#obey("paused", 0, "");
-      this.#listener.onDenied(error.facts.decision?.say ?? error.message);
-    }
-    return true;
-  }
-
-  async #end(why: string): Promise<void> {
-    const id = this.#sessionId;
-    this.#wish = undefined;
-    this.#creation = undefined;
-    if (id === undefined) return;
-    this.#forget();
-    this.#listener.onState("none", 0, why);
-    try {
-      await this.#client.archiveSession(id);
-    } catch (error) {
-      // Its lease ends it if the node is away.
-      if (!(error instanceof ClientError)) throw error;
-    }
-  }
-
-  #forget(): void {
-    this.#sessionId = undefined;
-    this.#known = undefined;
-    this.#state = "none";
-    this.#target = undefined;
-    this.#player.setLevel(0);
-    this.#listener.onSession(undefined);
-  }
-
-  #begin(sessionId: string): void {
-    this.#sessionId = sessionId;
-    this.#listener.onSession(sessionId);
-    void this.#watch(sessionId);
-  }
-
-  /** Obey the session until it ends. While the node is away the player stays as it is. */
-  async #watch(sessionId: string): Promise<void> {
+  /** Follow the session until it ends. */
+  async #follow(sessionId: string): Promise<void> {
     const lease = keepLease(this.#client, sessionId, true);
     try {
       while (this.#isCurrent(sessionId)) {
-        await this.#read(sessionId, lease).catch(async (error: unknown) => {
-          if (this.#leaving.signal.aborted) return;
-          if (!(error instanceof ClientError)) throw error;
-          if (error.wantsRepeat) return await sleep(AGAIN_MS, undefined, { ref: false });
-          if (this.#isCurrent(sessionId)) this.#forget();
-          // The store was lost: ask anew for what still plays.
-          if (this.#observed === "playing") void this.#sendWish("play");
-        });
+        const pauseMs = await this.#read(sessionId, lease).catch((error: unknown) =>
+          this.#failToRead(sessionId, error),
+        );
+        await sleep(pauseMs ?? 0, undefined, { ref: false });
       }
     } finally {
       lease.stop();
     }
   }
 
+  /** @returns how long to wait before the session is read again, in ms */
+  #failToRead(sessionId: string, error: unknown): number {
+    if (!this.#isCurrent(sessionId)) return 0;
+    if (!(error instanceof ClientError)) throw error;
+    if (error.wantsRepeat) return AGAIN_MS;
+    if (GONE.has(error.code)) this.#take({ type: "lost" });
+    else this.#listener.onFault(error);
+    return AFTER_FAULT_MS;
+  }
+
   #isCurrent(sessionId: string): boolean {
-    return this.#sessionId === sessionId && !this.#leaving.signal.aborted;
+    return this.#machine.sessionId === sessionId && !this.#leaving.signal.aborted;
   }
 
   /** From the session's present state, until its stream cannot continue. */
@@ -282,59 +257,30 @@ export class PlayerSession {
     const { signal } = this.#leaving;
     const { session, position } = await this.#client.loadSession({ sessionId }, { signal });
     lease.note(session as Session);
-    if (this.#isCurrent(sessionId)) this.#note({ session: session as Session, position }, "");
+    if (!this.#isCurrent(sessionId)) return;
+    this.#take({ type: "known", known: knownBy({ session: session as Session, position }) });
     for await (const event of this.#client.openSession(sessionId, { position, signal })) {
       if (!this.#isCurrent(sessionId) || event.type === "reset") return;
-      if (event.type !== "session_transition") continue;
-      const { to, level = 0, reason, by } = event.data;
-      const [state] = readState(to);
       const { epoch = "" } = parseLogPosition(position) ?? {};
-      // The node was away, or this machine slept: ask again for what still plays.
-      if (reason === "lease_expired" && this.#target === "playing" && this.#observed === "playing")
-        void this.#sendWish("play");
-      this.#update({
-        epoch,
-        seq: event.seq ?? 0,
-        state,
-        level,
-        cause: by ? `${reason} by ${by.agentId}` : (reason ?? ""),
-      });
+      const { seq = 0 } = event;
+      if (event.type === "session_transition") {
+        const { to, level = 0, reason, by } = event.data;
+        const [state] = readState(to);
+        const cause = by ? `${reason} by ${by.agentId}` : (reason ?? "");
+        this.#take({ type: "known", known: { epoch, seq, state, level, cause, isLapsed: reason === "lease_expired" } });
+      } else if (event.type === "arbitration" && event.data.reason === "lease_expired") {
+        // A session that has never had the floor leaves the queue without a transition.
+        this.#take({ type: "known", known: { epoch, seq, state: "created", level: 0, cause: "", isLapsed: true } });
+      }
     }
   }
+}
 
-  #note({ session, position }: { session: Pick<Session, "state" | "level">; position?: string }, cause: string): void {
-    const parsed = parseLogPosition(position ?? "");
-    if (parsed) this.#update({ ...parsed, state: session.state, level: session.level ?? 0, cause });
-  }
-
-  /** A store that was restored has another epoch, and counts anew. */
-  #update(known: Known): void {
-    if (this.#known?.epoch === known.epoch && known.seq < this.#known.seq) return;
-    this.#known = known;
-    if (!this.#isSending) this.#obeyNewest();
-  }
-
-  #obeyNewest(): void {
-    if (!this.#known) return;
-    const { state, level, cause } = this.#known;
-    if (state === "active") this.#obey("active", 0, cause);
-    else if (state === "ducked") this.#obey("ducked", level, cause);
-    else this.#obey(state === "created" ? "waits" : "paused", 0, cause);
-    if (state === "archived") this.#forget();
-  }
-
-  #obey(state: PlayerState, level: number, cause: string): void {
-    const target = state === "active" || state === "ducked" ? "playing" : "paused";
-    if (target === "playing") this.#player.setLevel(level);
-    this.#target = target;
-    // A player that cannot pause still plays, and is only muted.
-    if (target === "playing" && (this.#hasPaused || this.#observed !== "playing")) this.#order("playing");
-    if (target === "paused" && this.#observed === "playing") this.#order("paused");
-    this.#hasPaused = target === "paused" && (this.#hasPaused || this.#observed === "playing");
-    // Silence comes first.
-    if (target === "paused") this.#player.setLevel(0);
-    if (state !== this.#state || level !== this.#level) this.#listener.onState(state, level, cause);
-    this.#state = state;
-    this.#level = level;
-  }
+/** A session's state as an answer has it. */
+function knownBy({ session, position }: Pick<SessionAnswer, "session"> & { position?: string }): KnownState {
+  const { epoch, seq } = parseLogPosition(position ?? "") ?? { epoch: "", seq: 0 };
+  const { state, level = 0, pausedBy, queuedAt } = session;
+  const isWaiting = state === "created" ? queuedAt !== undefined : pausedBy === "preemption";
+  const isLapsed = state === "created" ? !isWaiting : pausedBy === "yield";
+  return { epoch, seq, state, level, cause: "", isWaiting, isLapsed };
 }

@@ -6,20 +6,26 @@
 
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Client } from "../../client/interlock-client.ts";
+import type { Client, ClientError } from "../../client/interlock-client.ts";
 import type { PlayersFile } from "../../config/players-file.ts";
-import { BusPlayer, isStreamOf, matchesPlayer, matchesStream, StreamPlayer } from "./bridged-player.ts";
-import { KeptLevels, type KeptSession } from "./kept-levels.ts";
+import { BusPlayer, isOfName, isOfProcess, matchesPlayer, matchesStream, StreamPlayer } from "./bridged-player.ts";
+import { KeptLevels, type KeptPlayer } from "./kept-levels.ts";
 import type { PlayerLanes } from "./lanes.ts";
 import { Mixer } from "./mixer.ts";
 import { Mpris, type MprisPlayer } from "./mpris.ts";
+import type { Left, PlayerState } from "./player-machine.ts";
 import { PlayerSession } from "./player-session.ts";
+import { openDial } from "./sound-dials.ts";
 import { type SoundStream, SoundStreams } from "./sound-streams.ts";
 
 /** The pause before the session bus is connected again, in ms. */
 const AGAIN_MS = 1_000;
 /** How long players have to appear on a bus that was started again, in ms. */
 const BUS_PATIENCE_MS = 3_000;
+/** After a longer absence of the bridge nothing comes back by itself, in ms: nobody expects it any more. */
+const MAX_ABSENCE_MS = 600_000;
+/** How often the bridge notes that it runs, in ms. */
+const NOTE_EVERY_MS = 60_000;
 
 export interface PlayersOptions {
   client: Client;
@@ -28,6 +34,8 @@ export interface PlayersOptions {
   /** What was changed on this machine is kept here until it is put back. */
   keptPath: string;
   lanes: PlayerLanes;
+  /** Why the node does not take requests, as a sentence. */
+  explain: (error: ClientError) => string;
   signal: AbortSignal;
 }
 
@@ -59,12 +67,17 @@ class Bridge {
   readonly #seen = new Map<string, MprisPlayer>();
   /** By the number of their stream. */
   readonly #streams = new Map<number, Participant<StreamPlayer>>();
-  /** Sessions of an earlier bridge whose players still run. */
-  readonly #former: KeptSession[] = [];
+  /** Players of an earlier bridge that still run. */
+  readonly #former: KeptPlayer[] = [];
+  /** The streams of the sound server. */
+  #listed: readonly SoundStream[] = [];
   /** Players whose bus has gone. */
   readonly #lost: Participant<BusPlayer>[] = [];
   #mpris: Mpris | undefined;
   #sound: SoundStreams | undefined;
+  #noting: ReturnType<typeof setInterval> | undefined;
+  /** The newest sentence about the node, so that it is said once for all players. */
+  #fault: string | undefined;
 
   constructor(options: PlayersOptions) {
     this.#options = options;
@@ -74,14 +87,16 @@ class Bridge {
 
   async run(): Promise<void> {
     const { signal, lanes } = this.#options;
-    for (const session of this.#kept.sessions) {
-      if (startOf(session.pid) === session.startedAt) this.#former.push(session);
-      else this.#kept.dropSession(session.sessionId);
+    for (const player of this.#kept.players) {
+      const isRunning = startOf(player.pid) === player.startedAt;
+      if (isRunning) this.#former.push({ ...player, isPausedHere: player.isPausedHere && isRecent(player) });
+      else this.#kept.dropPlayer(player);
     }
     // First, because the bus has one bridge at most: a second one must not put back what the first one changed.
     this.#mpris = await this.#openBus();
-    await this.#mixer.recover().catch(() => {});
+    this.#mixer.start(await openDial());
     this.#sound = await SoundStreams.open((streams) => this.#noteStreams(streams));
+    this.#noting = setInterval(() => this.#noteRunning(), NOTE_EVERY_MS).unref();
     lanes.say("players take part");
     const stopped = new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
     while (this.#mpris && !signal.aborted) {
@@ -92,9 +107,16 @@ class Bridge {
     }
   }
 
+  /** What is kept is as old as the bridge's end, however that comes. */
+  #noteRunning(): void {
+    for (const player of this.#kept.players)
+      if (player.isPausedHere) this.#kept.putPlayer({ ...player, seenAt: uptimeMs() });
+  }
+
   async close(): Promise<void> {
+    clearInterval(this.#noting);
     const participants = [...this.#onBus.values(), ...this.#streams.values(), ...this.#lost];
-    await Promise.all(participants.map(({ session }) => session.leave("the bridge ends")));
+    await Promise.all(participants.map(({ session }) => session.leave()));
     for (const { player } of participants) player.release();
     await this.#mixer.restore();
     this.#sound?.close();
@@ -102,7 +124,10 @@ class Bridge {
   }
 
   #openBus(): Promise<Mpris> {
-    return Mpris.open({ onPlayer: (player) => this.#notePlayer(player), onGone: (owner) => this.#losePlayer(owner) });
+    return Mpris.open({
+      onPlayer: (player, isRepeat) => this.#notePlayer(player, isRepeat),
+      onGone: (owner) => this.#losePlayer(owner),
+    });
   }
 
   /** Players that do not appear on the new bus in time no longer take part. */
@@ -123,22 +148,25 @@ class Bridge {
     }
   }
 
-  #notePlayer(seen: MprisPlayer): void {
+  #notePlayer(seen: MprisPlayer, isRepeat: boolean): void {
     this.#seen.set(seen.owner, seen);
     const known = this.#onBus.get(seen.owner) ?? this.#returned(seen);
     if (known) {
       known.player.seen = seen;
-      return known.session.observe(seen.playback);
+      return known.session.observe(seen.playback, isRepeat);
     }
     // Its process is known once it has described itself. VLC has a connection for each of its control interfaces.
     if (seen.pid === undefined || this.#hasSession(seen.pid)) return;
     const entry = this.#options.file.players.find(({ match }) => matchesPlayer(match, seen));
     if (!entry) return;
-    const player = new BusPlayer(this.#mixer, seen, {
-      pause: async (owner) => await this.#present().pause(owner),
-      play: async (owner) => await this.#present().play(owner),
-    });
-    const participant = this.#begin(player, entry.agent);
+    const orders = {
+      pause: async (owner: string) => await this.#present().pause(owner),
+      play: async (owner: string) => await this.#present().play(owner),
+    };
+    const left = this.#takeFormer(seen.pid);
+    const owns = (player: BusPlayer, stream: SoundStream) => this.#ownerOf(stream)?.owner === player.seen.owner;
+    const player = new BusPlayer(this.#mixer, seen, orders, owns);
+    const participant = this.#begin(player, entry.agent, left);
     this.#onBus.set(seen.owner, participant);
     participant.session.observe(seen.playback);
   }
@@ -169,7 +197,20 @@ class Bridge {
     this.#part(participant);
   }
 
+  /**
+   * The player of the bus whose stream this is. One whose sound another program makes, or whose process is unknown, is
+   * recognised by its name.
+   */
+  #ownerOf(stream: SoundStream): MprisPlayer | undefined {
+    const players = [...this.#seen.values()];
+    const byProcess = players.find((player) => isOfProcess(player, stream));
+    if (byProcess) return byProcess;
+    const sounds = (player: MprisPlayer) => this.#listed.some((each) => isOfProcess(player, each));
+    return players.find((player) => isOfName(player, stream) && !sounds(player));
+  }
+
   #noteStreams(streams: readonly SoundStream[]): void {
+    this.#listed = streams;
     this.#mixer.note(streams);
     const there = new Set(streams.map(({ index }) => index));
     for (const [index, participant] of this.#streams) {
@@ -186,35 +227,58 @@ class Bridge {
       known.player.stream = stream;
       return known.session.observe(stream.isCorked ? "paused" : "playing");
     }
-    if ([...this.#seen.values()].some((player) => isStreamOf(player, stream))) return;
+    if (this.#ownerOf(stream)) return;
     const entry = this.#options.file.players.find(({ match }) => matchesStream(match, stream));
     if (!entry) return;
-    const participant = this.#begin(new StreamPlayer(this.#mixer, stream), entry.agent);
+    const left = this.#takeFormer(stream.pids[0]);
+    const participant = this.#begin(new StreamPlayer(this.#mixer, stream), entry.agent, left);
     this.#streams.set(stream.index, participant);
     participant.session.observe(stream.isCorked ? "paused" : "playing");
   }
 
-  #begin<P extends BusPlayer | StreamPlayer>(player: P, agentId: string): Participant<P> {
-    const { client, userId, lanes, file } = this.#options;
+  /** What an earlier bridge left of a player; the first player of the process gets it. */
+  #takeFormer(pid: number | undefined): Left | undefined {
+    const at = pid === undefined ? -1 : this.#former.findIndex((each) => each.pid === pid);
+    return at < 0 ? undefined : this.#former.splice(at, 1)[0];
+  }
+
+  #begin<P extends BusPlayer | StreamPlayer>(player: P, agentId: string, left: Left | undefined): Participant<P> {
+    const { client, userId, lanes, file, explain } = this.#options;
+    if (left) player.stayAsLeft();
     const { pid } = player;
     const startedAt = pid === undefined ? undefined : startOf(pid);
-    let current: string | undefined;
-    const session = new PlayerSession(client, agentId, userId, player, {
-      onState: (state, level, cause) => lanes.show(player, player.name, state, level, cause),
-      onDenied: (say) => {
+    const listener = {
+      onState: this.#shower(player),
+      onDenied: (say: string) => {
         lanes.deny(player.name, say);
         if (file.notify) void this.#notify(player.name, say);
       },
-      onSession: (sessionId) => {
-        if (current !== undefined) this.#kept.dropSession(current);
-        current = sessionId;
-        if (sessionId === undefined || pid === undefined || startedAt === undefined) return;
-        this.#kept.putSession({ pid, startedAt, sessionId });
+      onFault: (error: ClientError | undefined) => {
+        const fault = error && explain(error);
+        if (fault !== undefined && fault !== this.#fault) lanes.say(`players go on without the floor: ${fault}`);
+        this.#fault = fault;
       },
-    });
-    const former = this.#former.findIndex((each) => each.pid === pid && each.startedAt === startedAt);
-    if (former >= 0) session.continueWith(this.#former.splice(former, 1)[0]!.sessionId);
-    return { player, session };
+      onLeft: (next: Left | undefined) => {
+        if (pid === undefined || startedAt === undefined) return;
+        if (next) this.#kept.putPlayer({ pid, startedAt, ...next, seenAt: uptimeMs() });
+        else this.#kept.dropPlayer({ pid, startedAt });
+      },
+    };
+    return { player, session: new PlayerSession(client, agentId, userId, player, listener, left) };
+  }
+
+  /** Shows the states of a player. That it is quieter is shown once it is, unless another state has followed. */
+  #shower(player: BusPlayer | StreamPlayer): (state: PlayerState, level: number, cause: string) => void {
+    const { lanes } = this.#options;
+    let count = 0;
+    return (state, level, cause) => {
+      count += 1;
+      const own = count;
+      if (state !== "ducked") return lanes.show(player, player.name, state, level, cause);
+      void player.isAt(level).then((isDone) => {
+        if (own === count) lanes.show(player, player.name, state, level, cause, isDone);
+      });
+    };
   }
 
   #part({ player, session }: Participant): void {
@@ -236,6 +300,12 @@ class Bridge {
     await this.#mpris?.bus.call(call).catch(() => {});
   }
 }
+
+/** The machine's own clock, in ms: all processes since its start share it, and nobody sets it. */
+const uptimeMs = (): number => Math.floor(Number(process.hrtime.bigint() / 1_000_000n));
+
+/** Whether the bridge was away only for so long that what it paused is expected back. */
+const isRecent = ({ seenAt }: KeptPlayer): boolean => uptimeMs() - seenAt < MAX_ABSENCE_MS;
 
 /** When a process began, in ticks since the machine's start; undefined for a process that has ended. */
 function startOf(pid: number): string | undefined {

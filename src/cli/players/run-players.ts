@@ -3,8 +3,10 @@ import { homedir, userInfo } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { delay } from "../../client/delay.ts";
-import { createClient } from "../../client/interlock-client.ts";
+import { type ClientError, createClient } from "../../client/interlock-client.ts";
 import { readPlayersFile } from "../../config/players-file.ts";
+import { TOKEN_NOTE } from "../command-line.ts";
+import { tokenHeaders } from "../node-client.ts";
 import { paintFor } from "../paint.ts";
 import { complain, type Output, printLines } from "../printed-lines.ts";
 import { PlayerLanes } from "./lanes.ts";
@@ -37,20 +39,20 @@ export async function players(file: string | undefined, run: PlayersRun): Promis
   const path = file ?? usualFile(env);
   const reading = await readPlayersFile(path);
   if (!reading.ok) return fail(reading.faults.join("\n"));
-  const { INTERLOCK_TOKEN: token } = env;
   const client = createClient({
     baseUrl: url,
     patienceMs: PATIENCE_MS,
     delay: (ms, signal) => delay(Math.min(ms, MAX_DELAY_MS), signal),
-    ...(token !== undefined && { headers: { Authorization: `Bearer ${token}` } }),
+    headers: tokenHeaders(env),
   });
   const userId = run.userId ?? userInfo().username;
   const lanes = new PlayerLanes((line) => printLines(out, [line]), paintFor(out, env));
   lanes.say(`players of ${path}, on the floor of ${userId} at ${url}`);
   const state = env["XDG_STATE_HOME"] || join(homedir(), ".local/state");
+  const explain = ({ code, message }: ClientError) => (code === "unauthorized" ? `${message} ${TOKEN_NOTE}` : message);
   const keptPath = join(state, "interlock", "players.json");
   try {
-    await bridgePlayers({ client, file: reading.file, userId, keptPath, lanes, signal });
+    await bridgePlayers({ client, file: reading.file, userId, keptPath, lanes, explain, signal });
     return 0;
   } catch (error) {
     return fail((error as Error).message);

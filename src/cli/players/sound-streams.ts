@@ -18,7 +18,12 @@ const AGAIN_MS = 1_000;
 /** How many generations of parents are looked at: a browser's tab is two processes below its window. */
 const MAX_PARENTS = 8;
 
-export const SOUND_NEEDS = "interlock players needs pactl: apt install pulseaudio-utils";
+/** Each program that is called, and the package of Debian that has it. */
+const PACKAGES: Readonly<Record<string, string>> = {
+  pactl: "pulseaudio-utils",
+  "pw-cli": "pipewire-bin",
+  "pw-dump": "pipewire-bin",
+};
 
 /** One stream that plays, or could. */
 export interface SoundStream {
@@ -30,7 +35,8 @@ export interface SoundStream {
   readonly pids: readonly number[];
   /** It is paused by its own program. */
   readonly isCorked: boolean;
-  readonly isMuted: boolean;
+  /** Its node on PipeWire, by two numbers: `id` is used again, `serial` is not. */
+  readonly node: SoundNode | undefined;
   /** One value for each channel, 65536 for 0 dB. */
   readonly volume: readonly number[];
   readonly role: string | undefined;
@@ -39,11 +45,15 @@ export interface SoundStream {
   readonly keptAs: string | undefined;
 }
 
+export interface SoundNode {
+  readonly id: string;
+  readonly serial: string;
+}
+
 interface ListedStream {
   index: number;
   client?: string;
   corked: boolean;
-  mute: boolean;
   volume?: Record<string, { value: number }>;
   properties: Record<string, string>;
 }
@@ -65,18 +75,11 @@ export class SoundStreams {
 
   /**
    * @param onChange called with all streams, at first and after each change
-   * @throws Error with a sentence if `pactl` is not installed, or no sound server answers
+   * @throws Error with a sentence if a program is not installed, or no sound server answers
    */
   static async open(onChange: (streams: readonly SoundStream[]) => void): Promise<SoundStreams> {
     const streams = new SoundStreams(onChange);
-    try {
-      streams.#take(await listStreams());
-    } catch (error) {
-      const { code } = error as NodeJS.ErrnoException;
-      throw new Error(code === "ENOENT" ? SOUND_NEEDS : "no sound server answers: start PipeWire or PulseAudio", {
-        cause: error,
-      });
-    }
+    streams.#take(await listStreams());
     streams.#watch();
     return streams;
   }
@@ -133,19 +136,20 @@ export class SoundStreams {
   }
 }
 
-/** @throws Error if `pactl` fails */
+/** @throws like `callSound` */
 export async function listStreams(): Promise<SoundStream[]> {
   const [listed, clients] = await Promise.all([list<ListedStream>("sink-inputs"), list<ListedClient>("clients")]);
   const processes = new Map(clients.map(({ index, properties }) => [String(index), processOf(properties)]));
   return await Promise.all(
-    listed.map(async ({ index, client, corked, mute, volume, properties }) => {
+    listed.map(async ({ index, client, corked, volume, properties }) => {
       const pid = processOf(properties) ?? processes.get(client ?? "");
+      const { "object.id": id, "object.serial": serial } = properties;
       return {
         index,
         client,
         pids: pid === undefined ? [] : await withParents(pid),
         isCorked: corked,
-        isMuted: mute,
+        node: id !== undefined && serial !== undefined ? { id, serial } : undefined,
         volume: Object.values(volume ?? {}).map(({ value }) => value),
         role: properties["media.role"],
         application: properties["application.name"],
@@ -161,29 +165,27 @@ interface ListedClient {
 }
 
 async function list<T>(what: "sink-inputs" | "clients"): Promise<T[]> {
-  const { stdout } = await pactl(["-f", "json", "list", what]);
-  return JSON.parse(stdout) as T[];
+  return JSON.parse(await pactl(["-f", "json", "list", what])) as T[];
 }
 
-/** Make a stream louder or quieter by so many dB. */
-export async function changeVolume(index: number, byDb: number): Promise<void> {
-  await pactl(["set-sink-input-volume", String(index), `${byDb < 0 ? "" : "+"}${byDb.toFixed(2)}dB`]);
-}
-
-/** Set a stream's volume: one value for each channel. */
-export async function setVolume(index: number, volume: readonly number[]): Promise<void> {
-  await pactl(["set-sink-input-volume", String(index), ...volume.map(String)]);
-}
-
-export async function setMute(index: number, isMuted: boolean): Promise<void> {
-  await pactl(["set-sink-input-mute", String(index), isMuted ? "1" : "0"]);
-}
-
-function pactl(args: readonly string[]): Promise<{ stdout: string }> {
+/**
+ * Call a program of the sound server. @returns what it prints
+ * @throws Error with a sentence if it is not installed, or no sound server answers
+ */
+export async function callSound(command: string, args: readonly string[]): Promise<string> {
   // Another language has another decimal point.
   const env = { ...process.env, LC_ALL: "C.UTF-8" };
-  return run("pactl", [...args], { timeout: CALL_MS, maxBuffer: MAX_LIST_BYTES, env });
+  try {
+    return (await run(command, [...args], { timeout: CALL_MS, maxBuffer: MAX_LIST_BYTES, env })).stdout;
+  } catch (cause) {
+    const isAbsent = (cause as NodeJS.ErrnoException).code === "ENOENT";
+    const needs = `interlock players needs ${command}: apt install ${PACKAGES[command]}`;
+    throw new Error(isAbsent ? needs : "no sound server answers: start PipeWire or PulseAudio", { cause });
+  }
 }
+
+/** @throws like `callSound` */
+export const pactl = (args: readonly string[]): Promise<string> => callSound("pactl", args);
 
 /** PipeWire names the process of its own clients by another property. */
 function processOf(properties: Record<string, string>): number | undefined {

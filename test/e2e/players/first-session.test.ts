@@ -1,4 +1,5 @@
 import { afterAll, expect, onTestFinished, test } from "vitest";
+import type { Left } from "../../../src/cli/players/player-machine.ts";
 import { PlayerSession } from "../../../src/cli/players/player-session.ts";
 import { createClient } from "../../../src/client/interlock-client.ts";
 import { E2E_AGENTS } from "../../support/catalogs/e2e-catalog.ts";
@@ -9,27 +10,31 @@ const node = await NodeUnderTest.start({ agents });
 afterAll(() => node.stop());
 
 /** A player that begins to play, and the session that it gets. `fetch`: the network to the node. */
-function beginning(fetch: typeof globalThis.fetch = globalThis.fetch) {
+function beginning(fetch: typeof globalThis.fetch = globalThis.fetch, agentId = "player") {
   const client = createClient({ baseUrl: node.url, fetch, delay: async () => {} });
   const userId = node.newUser();
+  const orders: string[] = [];
+  const faults: string[] = [];
   const player = {
     name: "mpv",
     title: undefined as string | undefined,
     pid: undefined,
-    play() {},
-    pause() {},
+    play: () => orders.push("play"),
+    pause: () => orders.push("pause"),
+    free() {},
     setLevel() {},
   };
   const begun = Promise.withResolvers<string>();
-  const session = new PlayerSession(client, "player", userId, player, {
+  const session = new PlayerSession(client, agentId, userId, player, {
     onState() {},
     onDenied() {},
-    onSession: (id) => id !== undefined && begun.resolve(id),
+    onFault: (error) => error && faults.push(error.code),
+    onLeft: (left: Left | undefined) => left?.sessionId !== undefined && begun.resolve(left.sessionId),
   });
-  onTestFinished(() => session.leave("the test is over"));
+  onTestFinished(() => session.leave());
   session.observe("playing");
   const list = async () => (await client.listSessions({ userId, includeArchived: true })).sessions;
-  return { player, session, begun: begun.promise, list };
+  return { player, session, orders, faults, begun: begun.promise, list };
 }
 
 test("a session that has its player's name gets the title that the player says later", async () => {
@@ -64,4 +69,10 @@ test("a player that its user pauses before its session was answered gives back t
   const { session, begun, list } = beginning(losing((count) => count === 5 && session.observe("paused")));
   await begun;
   await expect.poll(async () => (await list()).map(({ state }) => state)).toEqual(["paused"]);
+});
+
+test("a request that fails, and is not refused by a decision, leaves the player as it is", async () => {
+  const { orders, faults, list } = beginning(globalThis.fetch, "nobody");
+  await expect.poll(() => faults).toEqual(["agent_not_found"]);
+  expect([orders, await list()]).toEqual([[], []]);
 });

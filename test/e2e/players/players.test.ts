@@ -220,8 +220,17 @@ describeWith(
         await heard(desktop, "the song, turned down", -20);
         await endPrompt();
         await heard(desktop, "the song after the prompt, turned down", -6);
-        await desktop.turn("+6dB");
+        await desktop.turn("100%");
         await heard(desktop, "the song, turned up");
+      }));
+
+    test("a player that is turned to its full volume while it is quieter is never louder than that", () =>
+      withMpv(async () => {
+        const endPrompt = await beginPrompt(desktop);
+        await desktop.turn("100%");
+        await heard(desktop, "the song beneath the prompt, whatever its slider shows", -14);
+        await endPrompt();
+        await heard(desktop, "the song after the prompt");
       }));
 
     test("a bridge reads the streams because they change, and not because it reads them", () =>
@@ -273,14 +282,65 @@ describeWith(
       TIMEOUT_MS,
     );
 
-    test("a stream without controls obeys by its volume", async () => {
+    test("a player that says that it has paused, and sounds on, is silenced in a call", async () => {
+      const player = desktop.stubborn("pauses");
+      try {
+        await checkDrive(desktop);
+      } finally {
+        await end(player, "SIGTERM");
+      }
+      await isState(desktop, "archived");
+    });
+
+    test("a stream without controls obeys by its volume, and its user's mute is left alone", async () => {
       const endCall = await ask(desktop, "ecall_agent");
       const phone = desktop.stream("phone");
-      await expect.poll(() => desktop.streams()).toMatchObject([{ mute: true }]);
+      await expect.poll(() => desktop.streams()).toMatchObject([{ corked: false, mute: false }]);
+      await desktop.meter.until("silence in the emergency call", isSilent);
       await endCall();
-      await expect.poll(() => desktop.streams()).toMatchObject([{ mute: false }]);
+      await heard(desktop, "the call of the phone");
       await end(phone);
     });
+
+    test("a program that starts while another of its role is quieter has its own level, now and later", async () => {
+      const mpv = desktop.mpv();
+      const endPrompt = await beginPrompt(desktop);
+      const other = desktop.stream("music");
+      await expect.poll(async () => (await desktop.streams()).length).toBe(2);
+      await end(mpv);
+      await heard(desktop, "the other program beneath nothing");
+      await end(other);
+      await endPrompt();
+      const again = desktop.stream("music");
+      await heard(desktop, "the other program, started again");
+      await end(again);
+    });
+
+    test("a bridge that is started again during a prompt pauses nothing, and raises nothing", () =>
+      withMpv(async () => {
+        const endPrompt = await beginPrompt(desktop);
+        await desktop.stopBridge("SIGKILL");
+        const from = desktop.lines.length;
+        await desktop.restartBridge();
+        await desktop.hears("mpv plays quieter, -14 dB", from);
+        await heard(desktop, "the song beneath the prompt", -14);
+        await endPrompt();
+        await heard(desktop, "the song after the prompt");
+        expect(desktop.lines.slice(from).filter((line) => /paused|may not/.test(line))).toEqual([]);
+      }));
+
+    test("what the bridge has paused comes back after an absence that was longer than the lease", () =>
+      withMpv(async () => {
+        await heard(desktop, "the song");
+        const endCall = await ask(desktop, "phone_agent");
+        await desktop.meter.until("silence in a call", isSilent);
+        await desktop.stopBridge("SIGKILL");
+        const pausedBy = async () => (await musicIn(desktop))[0]?.pausedBy;
+        await expect.poll(pausedBy, { timeout: 20_000 }).toBe("yield");
+        await endCall();
+        await desktop.restartBridge();
+        await heard(desktop, "the song, resumed");
+      }));
 
     test("players of a session bus that is started again take part no more, and new ones do", async () => {
       const former = desktop.mpv();
@@ -303,6 +363,15 @@ testWith(
     desktop.mpv(...NEW_STREAMS);
     await checkDrive(desktop);
     await checkNewStream(desktop);
+    const endPrompt = await beginPrompt(desktop);
+    await desktop.turn("100%");
+    await heard(desktop, "the song, turned to its full volume by its user");
+    const from = desktop.lines.length;
+    await endPrompt();
+    await desktop.hears("mpv plays (resumed)", from);
+    // It ends when every level is put back.
+    await desktop.stopBridge("SIGTERM");
+    await heard(desktop, "the song, no louder than that");
   },
   TIMEOUT_MS,
 );

@@ -108,9 +108,10 @@ export class Desktop implements AsyncDisposable {
     return this.#player(await vlcIn(this.#parts.folder), [...usual, this.#parts.song]);
   }
 
-  /** A player that cannot pause. */
-  stubborn(): ChildProcess {
-    return this.#player(process.execPath, [join(import.meta.dirname, "stubborn-player.ts"), this.#parts.song]);
+  /** A player that cannot pause; with `pauses`, one that says that it has, and plays on. */
+  stubborn(...options: "pauses"[]): ChildProcess {
+    const program = join(import.meta.dirname, "stubborn-player.ts");
+    return this.#player(process.execPath, [program, this.#parts.song, ...options]);
   }
 
   /** Show notifications, as a desktop does, instead of an earlier call. @returns their titles and texts, in order */
@@ -148,22 +149,17 @@ export class Desktop implements AsyncDisposable {
     });
   }
 
-  /** Change the volume of every stream, as the user does in the desktop's mixer. */
-  async turn(byDb: string): Promise<void> {
+  /** Set or change the volume of every stream, as the user does in the desktop's mixer. */
+  async turn(to: string): Promise<void> {
     for (const { index } of await this.streams()) {
-      await run("pactl", ["set-sink-input-volume", String(index), byDb], { env: this.env });
+      await run("pactl", ["set-sink-input-volume", String(index), to], { env: this.env });
     }
   }
 
-  async streams(): Promise<{ index: number; corked: boolean; mute: boolean; db: string }[]> {
+  async streams(): Promise<{ index: number; corked: boolean; mute: boolean }[]> {
     const { stdout } = await run("pactl", ["-f", "json", "list", "sink-inputs"], { env: this.env });
-    const listed = JSON.parse(stdout) as {
-      index: number;
-      corked: boolean;
-      mute: boolean;
-      volume: Record<string, { db: string }>;
-    }[];
-    return listed.map(({ index, corked, mute, volume }) => ({ index, corked, mute, db: Object.values(volume)[0]!.db }));
+    const listed = JSON.parse(stdout) as { index: number; corked: boolean; mute: boolean }[];
+    return listed.map(({ index, corked, mute }) => ({ index, corked, mute }));
   }
 
   /** Count what the sound server tells its clients. @returns the number until now */

@@ -18,6 +18,7 @@ test("each player has a lane that keeps its place, and each line says which play
   lanes.show(mpv, "mpv", "active", 0, "Music starts.");
   lanes.show(vlc, "VLC", "waits", 0, "");
   lanes.show(mpv, "mpv", "ducked", -14, "preempted by prompt_agent");
+  lanes.show(vlc, "VLC", "ducked", -14, "preempted by prompt_agent", false);
   lanes.show(mpv, "mpv", "paused", 0, "preempted by phone_agent");
   lanes.deny("mpv", "Music will start when Phone is done.");
   lanes.show(mpv, "mpv", "none", 0, "the player has ended");
@@ -27,9 +28,10 @@ test("each player has a lane that keeps its place, and each line says which play
     "16:17:44  ▶  mpv plays (Music starts.)",
     "16:17:44  ▶ …  VLC waits for its turn",
     "16:17:44  ▁ …  mpv plays quieter, -14 dB (preempted by prompt_agent)",
-    "16:17:44  ‖ …  mpv is paused (preempted by phone_agent)",
-    "16:17:44  ‖ …  mpv may not play: Music will start when Phone is done.",
-    "16:17:44  · …  mpv no longer takes part (the player has ended)",
+    "16:17:44  ▁ ▁  VLC plays on, and could not be made quieter by 14 dB (preempted by prompt_agent)",
+    "16:17:44  ‖ ▁  mpv is paused (preempted by phone_agent)",
+    "16:17:44  ‖ ▁  mpv may not play: Music will start when Phone is done.",
+    "16:17:44  · ▁  mpv no longer takes part (the player has ended)",
     "16:17:44  ▶  VLC plays (resumed)",
   ]);
 });

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { isStreamOf, matchesPlayer, matchesStream } from "../../../src/cli/players/bridged-player.ts";
+import { isOfName, isOfProcess, matchesPlayer, matchesStream } from "../../../src/cli/players/bridged-player.ts";
 import type { MprisPlayer } from "../../../src/cli/players/mpris.ts";
 import type { SoundStream } from "../../../src/cli/players/sound-streams.ts";
 import { fits, parsePlayers } from "../../../src/config/players-file.ts";
@@ -18,7 +18,7 @@ const STREAM: SoundStream = {
   client: "5",
   pids: [9, 7],
   isCorked: false,
-  isMuted: false,
+  node: undefined,
   volume: [65_536],
   role: "phone",
   application: "Teams",
@@ -42,11 +42,11 @@ test("an entry recognises a player by all its keys, by any of its names, and no 
   expect(matchesStream({ identity: "*" }, STREAM)).toBe(false);
 });
 
-test("a stream is that of a player if its process is the player's or a child of it; its name counts where no process is known", () => {
-  expect(isStreamOf(MPV, STREAM)).toBe(true);
-  expect(isStreamOf(MPV, { ...STREAM, pids: [9], application: "mpv" })).toBe(false);
-  expect(isStreamOf(MPV, { ...STREAM, pids: [], application: "MPV" })).toBe(true);
-  expect(isStreamOf(MPV, { ...STREAM, pids: [] })).toBe(false);
+test("a stream is that of a player if its process is the player's or a child of it, or by its name, in any case", () => {
+  expect(isOfProcess(MPV, STREAM)).toBe(true);
+  expect(isOfProcess(MPV, { ...STREAM, pids: [9] })).toBe(false);
+  expect(isOfName(MPV, { ...STREAM, application: "MPV" })).toBe(true);
+  expect(isOfName(MPV, STREAM)).toBe(false);
 });
 
 test("all faults of a file are named with their places", () => {
