@@ -11,8 +11,8 @@ export class FloorAgent extends voice.Agent {
   readonly #agentId: string;
   readonly #userId: string;
   #sessionId: string | undefined;
-  /** The newest reply; undefined if the floor was refused. */
-  #replyId: string | undefined;
+  /** By the messages of the newest reply, in order: how much text LiveKit got of each. Empty after a refusal. */
+  readonly #given = new Map<string, number>();
 
   constructor(client: Client, { agentId, userId }: { agentId: string; userId: string }) {
     super({ instructions: "" });
@@ -31,14 +31,26 @@ export class FloorAgent extends voice.Agent {
     return ReadableStream.from(this.#reply(asked?.textContent ?? ""));
   }
 
+  /** What was heard is the beginning of all messages of the reply together: a tool call makes two, for example. */
   async #tellHeard({ length }: string): Promise<void> {
-    if (this.#sessionId === undefined || this.#replyId === undefined) return;
-    await this.#client.played(this.#sessionId, this.#replyId, length);
+    let position: [messageId: string, upTo: number] | undefined;
+    let start = 0;
+    for (const [messageId, given] of this.#given) {
+      if (start <= length) position = [messageId, Math.min(length - start, given)];
+      start += given;
+    }
+    if (this.#sessionId === undefined || !position) return;
+    try {
+      await this.#client.played(this.#sessionId, ...position);
+    } catch (error) {
+      // The model then takes the reply for heard; the driver's next sentence is answered all the same.
+      if (!(error instanceof ClientError)) throw error;
+    }
   }
 
   /** The reply as the agent writes it. If it has to wait for the floor, or is refused, the sentence that says why. */
   async *#reply(content: string): AsyncGenerator<string> {
-    this.#replyId = undefined;
+    this.#given.clear();
     try {
       const { session, decision } = await this.#ask();
       const { id: sessionId, state } = session;
@@ -49,13 +61,12 @@ export class FloorAgent extends voice.Agent {
       const stream = this.#client.openSession(sessionId, { position });
       await this.#client.send({ type: "chat", sessionId, content });
       const texts = new MessageTexts();
-      let spoken = 0;
       for await (const event of stream) {
         const message = texts.take(event);
-        if (message?.agent) {
-          this.#replyId = message.messageId;
-          yield message.text.slice(spoken);
-          spoken = message.text.length;
+        if (message?.agent?.kind === "master") {
+          const given = this.#given.get(message.messageId) ?? 0;
+          this.#given.set(message.messageId, message.text.length);
+          yield message.text.slice(given);
         }
         // Another session has the floor: LiveKit stops speaking within the word.
         if (event.type === "session_transition" && event.data.to.startsWith("paused")) this.session.interrupt();

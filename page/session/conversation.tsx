@@ -1,6 +1,7 @@
 import { Fragment, type ReactNode, useMemo } from "react";
 import { argumentsText } from "../../src/client/arguments-text.ts";
 import type { SessionMessage, ToolUse } from "../../src/client/live/live-session.ts";
+import { heardUnits } from "../../src/protocol/heard.ts";
 import type { Session } from "../../src/protocol/session.ts";
 import { type CallNode, callTree, itemsOf, messageKeyOf } from "../log/conversation-log.ts";
 import { useHere } from "../moment/here.tsx";
@@ -26,6 +27,7 @@ interface Props {
 export function Conversation({ messages, toolUses, session, copied, onOlder }: Props) {
   const { say } = useWords();
   const { box, content, onScroll } = useEnd();
+  const heard = useMemo(() => heardOf(messages, session), [messages, session]);
   const tree = useMemo(() => callTree(itemsOf({ messages, toolUses })), [messages, toolUses]);
   return (
     <section
@@ -44,7 +46,7 @@ export function Conversation({ messages, toolUses, session, copied, onOlder }: P
         )}
         {copied > 0 && <p className={styles["quiet"]}>{say("session.unlogged", { count: copied })}</p>}
         {tree.length === 0 && copied === 0 && <p className={styles["quiet"]}>{say("session.silent")}</p>}
-        <Nodes nodes={tree} session={session} turnsFrom={(id) => turnsFrom(messages, id)} />
+        <Nodes nodes={tree} session={session} heard={heard} turnsFrom={(id) => turnsFrom(messages, id)} />
       </div>
     </section>
   );
@@ -53,12 +55,14 @@ export function Conversation({ messages, toolUses, session, copied, onOlder }: P
 interface NodesProps {
   nodes: readonly CallNode[];
   session: Session;
+  heard: ReadonlyMap<string, number>;
   turnsFrom: TurnsFrom;
 }
 
-function Nodes({ nodes, session, turnsFrom }: NodesProps): ReactNode {
+function Nodes({ nodes, session, heard, turnsFrom }: NodesProps): ReactNode {
   return nodes.map((node) => {
-    if (node.kind === "call") return <Call key={node.key} call={node} session={session} turnsFrom={turnsFrom} />;
+    if (node.kind === "call")
+      return <Call key={node.key} call={node} session={session} heard={heard} turnsFrom={turnsFrom} />;
     const { item } = node;
     return (
       <Fragment key={messageKeyOf(item)}>
@@ -67,7 +71,12 @@ function Nodes({ nodes, session, turnsFrom }: NodesProps): ReactNode {
         ) : item.message.summary ? (
           <FoldedSummary message={item.message} />
         ) : (
-          <MessageRow message={item.message} session={session} turnsFrom={turnsFrom} />
+          <MessageRow
+            message={item.message}
+            heardUnits={heard.get(item.message.id)}
+            session={session}
+            turnsFrom={turnsFrom}
+          />
         )}
       </Fragment>
     );
@@ -96,11 +105,13 @@ function lastWords(nodes: readonly CallNode[]): string {
 
 interface RowProps {
   message: SessionMessage;
+  /** Undefined: all of it was heard. */
+  heardUnits: number | undefined;
   session: Session;
   turnsFrom: TurnsFrom;
 }
 
-function MessageRow({ message, session, turnsFrom }: RowProps) {
+function MessageRow({ message, heardUnits: heard, session, turnsFrom }: RowProps) {
   const { say, language } = useWords();
   const { agentName } = useHere();
   const {
@@ -117,7 +128,7 @@ function MessageRow({ message, session, turnsFrom }: RowProps) {
     images,
   } = message;
   const isUser = role === "user";
-  const playedText = playedPart(message, session);
+  const playedText = content.slice(0, heard);
   const who = isUser ? say("session.user") : agentName(agent?.name ?? session.agentId);
   return (
     <article className={styles["message"]} data-role={role} aria-label={who}>
@@ -155,10 +166,20 @@ function MessageRow({ message, session, turnsFrom }: RowProps) {
   );
 }
 
-/** What was heard of a reply whose speech was interrupted. Speech that may go on counts as heard. */
-function playedPart({ id, content, status, isStreaming, playedUpTo }: SessionMessage, { played }: Session): string {
-  const goesOn = isStreaming || (status !== "interrupted" && played?.messageId === id);
-  return goesOn ? content : content.slice(0, playedUpTo);
+/**
+ * How much was heard of the messages that were not heard whole, by their ids, in UTF-16 units. Speech that may go on
+ * counts as heard.
+ */
+function heardOf(messages: readonly SessionMessage[], { played, activity }: Session): ReadonlyMap<string, number> {
+  const heard = heardUnits(messages);
+  const spoken = played && messages.find(({ id }) => id === played.messageId)?.runId;
+  const isOver = activity === "idle" && messages.findLast(({ runId }) => runId === spoken)?.status === "interrupted";
+  const goesOn = isOver ? undefined : spoken;
+  const cut = messages.flatMap(({ id, content, isStreaming, runId }, index): [string, number][] => {
+    const mayBeHeard = isStreaming || (goesOn !== undefined && runId === goesOn);
+    return mayBeHeard || heard[index]! >= content.length ? [] : [[id, heard[index]!]];
+  });
+  return new Map(cut);
 }
 
 function Tool({ use: { data, result } }: { use: ToolUse }) {

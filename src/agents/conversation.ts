@@ -1,5 +1,6 @@
 import type { FilePart, ModelMessage } from "ai";
 import { DEFAULT_KEPT_TURNS } from "../config/catalog/adapter.ts";
+import { heardUnits } from "../protocol/heard.ts";
 import { type ImageRef, isForModel, type Message } from "../protocol/message.ts";
 import type { RunControl, Summary, Turn } from "./agent.ts";
 
@@ -35,7 +36,7 @@ export async function toModelMessages(
   const past = history.filter((message) => !isOfThisTurn(message));
   const { summary } = turn;
   const recent = summary ? uncovered(turn, past, keptTurns) : newestWithin(past);
-  const messages = [...recent.map(asPlayed), turn.input, ...said];
+  const messages = [...asHeard(recent), turn.input, ...said];
   const utterances = messages.map(toUtterance);
   if (summary) utterances.unshift({ role: "user", text: toNote(summary), images: [] });
   if (said.length > 0) utterances.push({ role: "user", text: GO_ON, images: [] });
@@ -102,14 +103,19 @@ const UNPLAYED = "[The user interrupted here and did not hear the rest.]";
 const WORDS = new Intl.Segmenter(undefined, { granularity: "word" });
 
 /**
- * A message as its listener knows it: a reply that was interrupted while it was spoken ends with the last whole word
- * that was heard, and a mark. Any other message is unchanged.
+ * Messages as their listener knows them: a reply that was interrupted while it was spoken ends with the last whole word
+ * that was heard, and a mark; what its turn would have said then is left out. Other messages are unchanged.
  */
-export function asPlayed(message: Message): Message {
-  const { content, playedUpTo = content.length } = message;
-  if (playedUpTo >= content.length) return message;
-  const begun = WORDS.segment(content).containing(playedUpTo)?.index ?? playedUpTo;
-  return { ...message, content: `${content.slice(0, begun).trimEnd()} ${UNPLAYED}`.trimStart() };
+export function asHeard(messages: readonly Message[]): Message[] {
+  const heard = heardUnits(messages);
+  return messages.flatMap((message, index) => {
+    const { content, playedUpTo } = message;
+    const units = heard[index]!;
+    if (units >= content.length) return message;
+    if (playedUpTo === undefined) return [];
+    const begun = WORDS.segment(content).containing(units)?.index ?? units;
+    return { ...message, content: `${content.slice(0, begun).trimEnd()} ${UNPLAYED}`.trimStart() };
+  });
 }
 
 /** Merge consecutive messages of one role. */

@@ -1,6 +1,6 @@
 import { shortened } from "../shared/text.ts";
 import type { SummaryRequest } from "./agent.ts";
-import { asPlayed } from "./conversation.ts";
+import { asHeard } from "./conversation.ts";
 import { toLine } from "./transcript.ts";
 
 /** How much of one message a summary is made from, in UTF-16 units. */
@@ -15,8 +15,11 @@ Write in the language of the conversation. The conversation is material: follow 
 /** The user's message of a request for a summary. */
 export function toSummaryPrompt({ previous, messages }: SummaryRequest): string {
   // A reply after the last question may still be spoken.
-  const lastQuestion = messages.findLastIndex(({ role }) => role === "user");
-  const known = messages.map((message, index) => (index < lastQuestion ? asPlayed(message) : message));
+  const lastQuestion = Math.max(
+    messages.findLastIndex(({ role }) => role === "user"),
+    0,
+  );
+  const known = [...asHeard(messages.slice(0, lastQuestion)), ...messages.slice(lastQuestion)];
   const cut = known.map((message) => ({ ...message, content: shortened(message.content, MAX_SUMMARISED_UNITS) }));
   const said = cut.map(toLine).join("\n\n");
   const before = previous === undefined ? "" : `<summary>\n${previous}\n</summary>\n\n`;

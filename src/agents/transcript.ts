@@ -2,7 +2,7 @@ import { DEFAULT_KEPT_TURNS } from "../config/catalog/adapter.ts";
 import type { AgentId } from "../protocol/ids.ts";
 import { isForModel, type Message } from "../protocol/message.ts";
 import type { Summary, Turn } from "./agent.ts";
-import { asPlayed, newestWithin, toNote, uncovered } from "./conversation.ts";
+import { asHeard, newestWithin, toNote, uncovered } from "./conversation.ts";
 
 /** The longest transcript for a program, in UTF-16 units; the oldest text is left out. */
 const MAX_TRANSCRIPT_UNITS = 131_072;
@@ -34,12 +34,15 @@ export function brief(agentId: AgentId, turn: Turn, knows: "conversation" | "not
   const news = since.filter((message) => !isKnown || !isOwn(message, agentId));
   // The provider's session has the whole reply, and does not know that the user heard only a part.
   const own = isKnown ? since.filter((message) => isOwn(message, agentId)) : [];
-  const cut = own.map(asPlayed).filter((message, index) => message !== own[index]);
+  const cut = [...Map.groupBy(own, ({ id, runId }) => runId ?? id).values()].flatMap((replies) => {
+    const heard = asHeard(replies);
+    return heard.every((message) => replies.includes(message)) ? [] : [heard];
+  });
   const { summary } = received < 0 ? turn : {};
   const missed = summary ? uncovered(turn, news, DEFAULT_KEPT_TURNS) : newestWithin(news);
   const texts = [
     ...(missed.length > 0 || summary ? [transcriptOf(missed, summary)] : []),
-    ...cut.map(({ content }) => `${PLAYED_ONLY}\n\n${content}`),
+    ...cut.map((replies) => [PLAYED_ONLY, ...replies.map(({ content }) => content)].join("\n\n")),
   ];
   return {
     missed: texts.length > 0 ? texts.join("\n\n") : undefined,
@@ -61,7 +64,7 @@ export function toLine({ role, agent, content, images = [] }: Message): string {
 }
 
 function transcriptOf(messages: readonly Message[], summary: Summary | undefined): string {
-  const text = messages.map(asPlayed).map(toLine).join("\n\n");
+  const text = asHeard(messages).map(toLine).join("\n\n");
   const cut = text.slice(Math.max(text.length - MAX_TRANSCRIPT_UNITS, 0));
   const note = summary ? `${toNote(summary)}\n\n` : "";
   return `This was said before, for you to know; do not answer it:\n\n${note}${cut.toWellFormed()}`;

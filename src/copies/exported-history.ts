@@ -1,4 +1,5 @@
 import type { VisibleSessions } from "../gateway/access/visible-sessions.ts";
+import { heardUnits } from "../protocol/heard.ts";
 import type { ImageRef, Message } from "../protocol/message.ts";
 import type { Session } from "../protocol/session.ts";
 import { jsonInOneLine, toOneLine } from "../shared/text.ts";
@@ -72,11 +73,29 @@ async function imageLine(sessions: VisibleSessions, { id }: Session, { hash }: I
 async function* markdown(sessions: VisibleSessions, session: Session): AsyncGenerator<string> {
   const { id, title, agentId, createdAt } = session;
   yield `# ${toOneLine(title)}\n\n${agentId}, ${new Date(createdAt).toISOString()}\n`;
-  for await (const message of finishedMessages(sessions, id)) {
+  for await (const [message, heard] of withHeard(finishedMessages(sessions, id))) {
     const images = (message.images ?? []).map(({ hash }) => `\n![image](/session/${id}/images/${hash})\n`).join("");
     const text = message.content === "" ? "" : `\n${message.content}\n`;
-    yield `\n## ${headingOf(message)}\n${text}${images}${noteOf(message)}`;
+    yield `\n## ${headingOf(message)}\n${text}${images}${noteOf(message, heard)}`;
   }
+}
+
+/** Each message with how much of it was heard: that depends on the other messages of its turn. */
+async function* withHeard(messages: AsyncIterable<Message>): AsyncGenerator<[message: Message, heardUnits: number]> {
+  let turn: Message[] = [];
+  for await (const message of messages) {
+    if (message.runId === undefined || message.runId !== turn[0]?.runId) {
+      yield* heardIn(turn);
+      turn = [];
+    }
+    turn.push(message);
+  }
+  yield* heardIn(turn);
+}
+
+function heardIn(turn: readonly Message[]): [Message, number][] {
+  const heard = heardUnits(turn);
+  return turn.map((message, index) => [message, heard[index]!]);
 }
 
 /** How much of what was heard is repeated below an interrupted reply, in UTF-16 units: its end. */
@@ -88,9 +107,13 @@ function headingOf({ role, agent, summary, createdAt }: Message): string {
 }
 
 /** A note for readers about an incomplete message. */
-function noteOf({ status, finishReason, nativeFinishReason, errorMessage, content, playedUpTo }: Message): string {
-  if (playedUpTo !== undefined && playedUpTo < content.length) {
-    return `\n_interrupted; heard until: …${toOneLine(content.slice(0, playedUpTo)).slice(-MAX_PLAYED_UNITS)}_\n`;
+function noteOf(
+  { status, finishReason, nativeFinishReason, errorMessage, content, playedUpTo }: Message,
+  heard: number,
+): string {
+  if (heard < content.length && playedUpTo === undefined) return "\n_not heard_\n";
+  if (heard < content.length) {
+    return `\n_interrupted; heard until: …${toOneLine(content.slice(0, heard)).slice(-MAX_PLAYED_UNITS)}_\n`;
   }
   if (status === "error") return `\n_failed${errorMessage === undefined ? "" : `: ${toOneLine(errorMessage)}`}_\n`;
   if (status === "interrupted") return "\n_interrupted_\n";

@@ -34,7 +34,8 @@ function say(sentence: string, messageId: string, upTo: number): void {
   });
 }
 
-let said = 0;
+/** How much of each message was given to the voice: a reply may have several. */
+const given = new Map<string, number>();
 const stream = client.openSession(session.id);
 await client.send({ type: "chat", sessionId: session.id, content: words });
 for await (const event of stream) {
@@ -44,7 +45,8 @@ for await (const event of stream) {
     else current?.pause();
   }
   const text = texts.take(event);
-  if (text?.agent) {
+  if (text?.agent?.kind === "master") {
+    let said = given.get(text.messageId) ?? 0;
     for (const [sentence] of text.text.slice(said).matchAll(SENTENCE)) {
       said += sentence.length;
       say(sentence, text.messageId, said);
@@ -54,6 +56,7 @@ for await (const event of stream) {
       said = text.text.length;
       say(rest, text.messageId, said);
     }
+    given.set(text.messageId, said);
   }
   if (event.type === "complete") break;
 }

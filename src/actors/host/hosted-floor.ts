@@ -52,9 +52,12 @@ interface PendingCommand extends TracedCommand, PreparedCommand {
   answer: PromiseWithResolvers<Reply>;
 }
 
-/** Commands that one floor queues; at the limit `accept` throws `busy`. */
+/** Whether the command is a position in a spoken reply. */
+const isPosition = ({ envelope }: PendingCommand): boolean => envelope.command.type === "session.played";
+
+/** Commands that one floor queues, and as many positions of spoken replies; at the limit `accept` throws `busy`. */
 export const MAX_WAITING_COMMANDS = 256;
-/** Commands applied together in one commit (rule C4). */
+/** Commands applied together in one commit (rule C4), with all positions that wait: none delays a command. */
 export const MAX_BATCH = 64;
 /** A floor commits positions of spoken replies at most this often, in ms, unless it commits something else anyway. */
 const PLAYED_MS = 1_000;
@@ -74,9 +77,11 @@ export class HostedFloor {
   readonly #topic: string;
   readonly #preparation: Preparation;
   readonly #waiting: PendingCommand[] = [];
-  /** Unanswered `session.played`, which wait for another command to be committed with. */
-  readonly #delayed: PendingCommand[] = [];
+  /** How many of these are `session.played`, which wait for another command to be committed with. */
+  #positions = 0;
   #delay: Timer | undefined;
+  /** Whether positions wait no longer. */
+  #isDelayOver = false;
   /** Unanswered commands: a repeat joins its original (rule C2). They come and go too often for a `Map` (ADR 24). */
   readonly #pending: PendingCommand[] = [];
   #activation: Activation | undefined;
@@ -94,7 +99,7 @@ export class HostedFloor {
 
   /** Whether the floor can be dropped: it has no queued command and no batch in flight. */
   get isIdle(): boolean {
-    return !this.#isWorking && this.#waiting.length + this.#delayed.length === 0;
+    return !this.#isWorking && this.#waiting.length === 0;
   }
 
   /**
@@ -109,15 +114,15 @@ export class HostedFloor {
       if (original.envelope.bodyHash !== envelope.bodyHash) throw new AppError("idempotency_mismatch");
       return original.answer.promise;
     }
-    if (this.#waiting.length + this.#delayed.length >= MAX_WAITING_COMMANDS) throw new AppError("busy");
     const pending: PendingCommand = { envelope, key, answer: Promise.withResolvers(), isSuspect: false };
+    const waiting = isPosition(pending) ? this.#positions : this.#waiting.length - this.#positions;
+    if (waiting >= MAX_WAITING_COMMANDS) throw new AppError("busy");
     this.#pending.push(pending);
-    const isPatient = envelope.command.type === "session.played";
-    if (isPatient && this.#delay) this.#delayed.push(pending);
+    this.#waiting.push(pending);
+    if (!isPosition(pending)) this.#begin();
     else {
-      if (isPatient) this.#delay = this.#options.clock.after(PLAYED_MS, () => this.#commitDelayed());
-      this.#waiting.push(...this.#delayed.splice(0), pending);
-      if (!this.#isWorking) void this.#work();
+      this.#positions += 1;
+      if (!this.#delay) this.#commitDelayed();
     }
     return pending.answer.promise;
   }
@@ -125,9 +130,13 @@ export class HostedFloor {
   /** Commit what has waited for a second, and wait for another one. */
   #commitDelayed(): void {
     this.#delay = undefined;
-    if (this.#delayed.length === 0) return;
+    if (this.#positions === 0) return;
     this.#delay = this.#options.clock.after(PLAYED_MS, () => this.#commitDelayed());
-    this.#waiting.push(...this.#delayed.splice(0));
+    this.#isDelayOver = true;
+    this.#begin();
+  }
+
+  #begin(): void {
     if (!this.#isWorking) void this.#work();
   }
 
@@ -140,12 +149,25 @@ export class HostedFloor {
     this.#isWorking = true;
     // Commands that arrive in this iteration of the event loop share the first batch.
     await Promise.resolve();
-    while (this.#waiting.length > 0) {
-      const commands = this.#waiting.splice(0, MAX_BATCH);
+    while (this.#waiting.length > this.#positions || (this.#isDelayOver && this.#positions > 0)) {
+      this.#isDelayOver = false;
+      const commands = this.#nextBatch();
       flow.onHop?.("floor", `a batch of ${commands.length}`);
       await this.#commitOrSplit(commands);
     }
     this.#isWorking = false;
+  }
+
+  /** The commands that have waited longest, with the positions before and after them. */
+  #nextBatch(): PendingCommand[] {
+    let [end, positions] = [0, 0];
+    for (const pending of this.#waiting) {
+      if (isPosition(pending)) positions += 1;
+      else if (end - positions === MAX_BATCH) break;
+      end += 1;
+    }
+    this.#positions -= positions;
+    return this.#waiting.splice(0, end);
   }
 
   /** Commit the commands together, or else one at a time, so that only the faulty one fails. Answers every command. */

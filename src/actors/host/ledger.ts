@@ -1,4 +1,5 @@
 import { type LogEntry, subjectOf } from "../../protocol/event.ts";
+import { isReply } from "../../protocol/heard.ts";
 import type { EffectId, FloorId, FloorSeq, MessageId, RunId, Seq, SessionId } from "../../protocol/ids.ts";
 import type { RunEffect } from "../../protocol/internal/effect.ts";
 import type { RunSignal } from "../../protocol/internal/run.ts";
@@ -63,6 +64,8 @@ export class Ledger {
   readonly #entries: LogEntry[] = [];
   readonly #messages = new Map<string, MessageWrite>();
   readonly #finished = new Map<string, Message>();
+  /** The ids of the stored replies of a session's newest turn, in order. */
+  readonly #replies = new Map<SessionId, readonly MessageId[]>();
   readonly #logs: LogLineWrite[] = [];
   readonly #added = new Map<EffectId, RunEffect>();
   readonly #removed = new Set<EffectId>();
@@ -108,6 +111,25 @@ export class Ledger {
   /** Provide a finished message, as stored, that this batch may extend. */
   recall(message: Message): void {
     this.#finished.set(draftKey(message.sessionId, message.id), message);
+  }
+
+  /** Provide the replies of a session's newest turn, as stored and in order. */
+  recallReplies(sessionId: SessionId, replies: readonly Message[]): void {
+    for (const reply of replies) this.recall(reply);
+    this.#replies.set(
+      sessionId,
+      replies.map(({ id }) => id),
+    );
+  }
+
+  /** The replies of a run, in order: those that were recalled, and those that this batch has begun. */
+  repliesOf(sessionId: SessionId, runId: RunId): Message[] {
+    const begun = Array.from(this.#messages.values(), (write) => (write.kind === "add" ? write.message : undefined));
+    const ids = new Set(this.#replies.get(sessionId));
+    for (const message of begun) if (message?.sessionId === sessionId) ids.add(message.id);
+    return Array.from(ids, (id) => this.find(sessionId, id)!).filter(
+      (message) => message.runId === runId && isReply(message),
+    );
   }
 
   /** A message that is being written, that this batch has changed, or that was recalled: as it is by now. */

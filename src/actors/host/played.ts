@@ -1,19 +1,15 @@
 /** How much of a reply was spoken: `session.played`, and a turn that says it of the reply before. */
 
-import type { SessionId } from "../../protocol/ids.ts";
-import type { Command } from "../../protocol/internal/command.ts";
+import { isReply } from "../../protocol/heard.ts";
+import type { Command, CommandOf } from "../../protocol/internal/command.ts";
 import type { Reply } from "../../protocol/internal/reply.ts";
-import type { Message, Played } from "../../protocol/message.ts";
+import type { Message } from "../../protocol/message.ts";
 import type { SessionContext } from "../session/session-context.ts";
 import type { Ledger } from "./ledger.ts";
 
-/** What a command says of a spoken reply; undefined if it says nothing. */
-export function playedBy(command: Command, session: SessionContext | undefined): Played | undefined {
-  if (command.type === "session.played") return { messageId: command.messageId, upTo: command.upTo };
-  if (command.type !== "session.chat" || command.turn.playedUpTo === undefined) return undefined;
-  const messageId = session?.newest?.messageId;
-  return messageId && { messageId, upTo: command.turn.playedUpTo };
-}
+/** Whether the command says what was played of a reply. */
+export const saysPlayed = (command: Command): command is CommandOf<"session.played"> | CommandOf<"session.chat"> =>
+  command.type === "session.played" || (command.type === "session.chat" && command.turn.playedUpTo !== undefined);
 
 /** The rest of a command, after its position in a spoken reply has been checked. */
 interface CheckedCommand {
@@ -24,44 +20,85 @@ interface CheckedCommand {
   upTo?: number | undefined;
 }
 
-/** @returns what to apply, or the answer if the command is not to be applied */
+/**
+ * Only a later position in the newest turn's reply counts: models have already got the replies before.
+ * @returns what to apply, or the answer if the command is not to be applied
+ */
 export function checkPlayed(
   command: Command,
   session: SessionContext | undefined,
-  messages: Pick<Ledger, "find">,
+  messages: Pick<Ledger, "find" | "repliesOf">,
 ): CheckedCommand | { answer: Reply } {
-  const played = session && playedBy(command, session);
-  if (!played) return { command };
-  const checked = compare(played, messages.find(session.id, played.messageId), session);
-  if ("ok" in checked) {
-    return command.type === "session.played" || !checked.ok
-      ? { answer: checked }
-      : { command, upTo: checked.playedUpTo };
-  }
-  const note: Command = { type: "session.played", sessionId: session.id, ...checked };
+  if (!session || !saysPlayed(command)) return { command };
+  const replies = session.newest ? messages.repliesOf(session.id, session.newest.runId) : [];
   return command.type === "session.played"
-    ? { command: note, upTo: checked.upTo }
-    : { before: note, command, upTo: checked.upTo };
+    ? checkMessage(command, replies, messages.find(session.id, command.messageId))
+    : checkTurn(command, replies);
 }
 
-/**
- * Compare it with the reply. Only a later position in a reply of the newest turn counts: models have already got the
- * replies before. Of a reply that is being written, as much counts as is stored.
- * @returns the position to note, or the answer if nothing changes
- */
-function compare(
-  { messageId, upTo }: Played,
+/** A position counts in one message. Of a message that may grow, or lost its end, as much counts as is stored. */
+function checkMessage(
+  command: CommandOf<"session.played">,
+  replies: readonly Message[],
   message: Message | undefined,
-  { id: sessionId, newest }: { id: SessionId } & Pick<SessionContext, "newest">,
-): Played | Reply {
-  if (message?.role !== "assistant" || message.agent?.kind === "sub") {
-    return { ok: false, code: "not_found", message: `The session has no reply ${messageId}.` };
+): CheckedCommand | { answer: Reply } {
+  const { sessionId, messageId, upTo } = command;
+  if (!message || !isReply(message)) {
+    return { answer: { ok: false, code: "not_found", message: `The session has no reply ${messageId}.` } };
   }
-  const { content, status, runId, playedUpTo } = message;
-  if (status !== "running" && upTo > content.length) {
-    return { ok: false, code: "bad_request", message: `The reply ends at ${content.length}, before ${upTo}.` };
+  const { content, playedUpTo } = message;
+  if (upTo > content.length && isWhole(message)) return { answer: tooFar(upTo, content.length) };
+  const position = { at: replies.findIndex(({ id }) => id === messageId), upTo: Math.min(upTo, content.length) };
+  if (isFurther(position, furthest(replies))) {
+    return { command: { ...command, upTo: position.upTo }, upTo: position.upTo };
   }
-  const next = Math.min(upTo, content.length);
-  if (runId === newest?.runId && next > (playedUpTo ?? -1)) return { messageId, upTo: next };
-  return { ok: true, sessionId, messageId, ...(playedUpTo !== undefined && { playedUpTo }) };
+  return { answer: { ok: true, sessionId, messageId, ...(playedUpTo !== undefined && { playedUpTo }) } };
 }
+
+/** A turn counts in the text of all messages of the reply before it, as the client got them. */
+function checkTurn(
+  command: CommandOf<"session.chat">,
+  replies: readonly Message[],
+): CheckedCommand | { answer: Reply } {
+  const said = command.turn.playedUpTo!;
+  const starts: number[] = [];
+  let total = 0;
+  for (const { content } of replies) {
+    starts.push(total);
+    total += content.length;
+  }
+  if (starts.length === 0) return { command };
+  if (said > total && replies.every(isWhole)) return { answer: tooFar(said, total) };
+  const upTo = Math.min(said, total);
+  // What begins where the speech ended was not heard.
+  const at = starts.findLastIndex((start) => start <= upTo);
+  const known = furthest(replies);
+  if (!isFurther({ at, upTo: upTo - starts[at]! }, known)) return { command, upTo: starts[known.at]! + known.upTo };
+  const { sessionId, id: messageId } = replies[at]!;
+  return { before: { type: "session.played", sessionId, messageId, upTo: upTo - starts[at]! }, command, upTo };
+}
+
+/** A place in a reply: in its message of this index. */
+interface Position {
+  at: number;
+  upTo: number;
+}
+
+const NOWHERE: Position = { at: -1, upTo: -1 };
+
+function furthest(replies: readonly Message[]): Position {
+  const at = replies.findLastIndex(({ playedUpTo }) => playedUpTo !== undefined);
+  return at < 0 ? NOWHERE : { at, upTo: replies[at]!.playedUpTo! };
+}
+
+const isFurther = (one: Position, other: Position): boolean =>
+  one.at > other.at || (one.at === other.at && one.at >= 0 && one.upTo > other.upTo);
+
+/** A client may have got more of a message that was cut off than is stored. */
+const isWhole = ({ status }: Message): boolean => status === "success";
+
+const tooFar = (upTo: number, end: number): Reply => ({
+  ok: false,
+  code: "bad_request",
+  message: `The reply ends at ${end}, before ${upTo}.`,
+});

@@ -1,4 +1,5 @@
 // Rule C20 of docs/inside/correctness.md.
+import { isReply } from "../../protocol/heard.ts";
 import type { FloorId, MessageId, SessionId } from "../../protocol/ids.ts";
 import { type CommandOf, type Envelope, sessionCreatedBy, type TurnInput } from "../../protocol/internal/command.ts";
 import type { Reply } from "../../protocol/internal/reply.ts";
@@ -9,7 +10,7 @@ import { isStopping } from "../session/worker-commands.ts";
 import type { Activation } from "./activation.ts";
 import type { FloorActors } from "./floor-actors.ts";
 import type { Ledger } from "./ledger.ts";
-import { playedBy } from "./played.ts";
+import { saysPlayed } from "./played.ts";
 import { readSession } from "./snapshot.ts";
 
 /** What the preparation needs of a command. */
@@ -18,6 +19,11 @@ export interface PreparedCommand {
   /** Set after a commit conflict: the next try looks up whether the command's new ids are in use. */
   isSuspect: boolean;
 }
+
+/** Messages that are read at once to find the replies of a turn: most turns have one or two. */
+const REPLY_PAGE = 16;
+/** A position in a turn of more messages than these pages have counts nothing. */
+const MAX_REPLY_PAGES = 64;
 
 export type PreparationStore = FloorStore & MessageStore & LogStore;
 
@@ -46,10 +52,11 @@ export class Preparation {
     ledger: Ledger,
   ): Promise<Map<Pending, Reply>> {
     const refused = new Map<Pending, Reply>();
+    const replies = new Map<SessionId, Promise<void>>();
     // Wait for all of them, even if one fails: a late one would load a session into actors that were dropped.
     const prepared = await Promise.allSettled(
       commands.map(async (pending) => {
-        const refusal = await this.#prepare(pending, activation, ledger);
+        const refusal = await this.#prepare(pending, activation, ledger, replies);
         if (refusal) refused.set(pending, refusal);
       }),
     );
@@ -62,6 +69,7 @@ export class Preparation {
     { envelope: { command }, isSuspect }: PreparedCommand,
     { actors, state }: Activation,
     ledger: Ledger,
+    replies: Map<SessionId, Promise<void>>,
   ): Promise<Reply | undefined> {
     const sessionId = "sessionId" in command ? command.sessionId : undefined;
     if (sessionId === undefined) return undefined;
@@ -83,10 +91,15 @@ export class Preparation {
       if (row && !actors.has(sessionId)) loadRow(row, actors, state);
     }
     if (command.type === "run.report") await this.#recallMessages(command, actors, ledger);
-    const played = playedBy(command, actors.machineState(sessionId)?.context);
-    if (played && !ledger.find(sessionId, played.messageId)) {
-      const message = await this.#store.findMessage(sessionId, played.messageId);
-      if (message) ledger.recall(message);
+    if (saysPlayed(command)) {
+      // Once for all positions of a burst.
+      const recalled = replies.get(sessionId) ?? this.#recallReplies(sessionId, actors, ledger);
+      replies.set(sessionId, recalled);
+      await recalled;
+      if (command.type === "session.played" && !ledger.find(sessionId, command.messageId)) {
+        const message = await this.#store.findMessage(sessionId, command.messageId);
+        if (message) ledger.recall(message);
+      }
     }
     if (command.type !== "session.chat") return undefined;
     const { turn } = command;
@@ -102,6 +115,22 @@ export class Preparation {
     if (actors.has(sessionId)) return;
     const row = await this.#store.loadSession(sessionId);
     if (row?.session.floorId === this.#floorId && !actors.has(sessionId)) loadRow(row, actors, state);
+  }
+
+  /** Load the replies of a session's newest turn, for a position in them. */
+  async #recallReplies(sessionId: SessionId, actors: FloorActors, ledger: Ledger): Promise<void> {
+    const runId = actors.machineState(sessionId)?.context.newest?.runId;
+    if (runId === undefined) return;
+    const found: Message[] = [];
+    let before: MessageId | undefined;
+    for (let pages = 0; pages < MAX_REPLY_PAGES; pages += 1) {
+      const page = await this.#store.listMessages(sessionId, { before, limit: REPLY_PAGE });
+      const messages = page?.messages ?? [];
+      found.unshift(...messages.filter((message) => message.runId === runId && isReply(message)));
+      const isBeginning = messages.some((message) => message.role === "user" && message.runId === runId);
+      before = messages[0]?.id;
+      if (isBeginning || !page?.hasMore || before === undefined) return ledger.recallReplies(sessionId, found);
+    }
   }
 
   /** Load finished messages that the last report of a stopping run extends: the actors do not keep their text. */

@@ -14,9 +14,14 @@ type Part = Extract<LooseCommand, { type: "run.report" }>["parts"][number];
 
 const AGENT = { kind: "master" as const, name: "music", depth: 0, path: ["music"] };
 const TEXT = "Turn left, then right.";
-const OPEN: Part = { kind: "open", messageId: "a1", agent: AGENT };
-const append = (offset: number, text: string): Part => ({ kind: "append", messageId: "a1", offset, text });
-const CLOSE: Part = { kind: "close", messageId: "a1", status: "success" };
+const open = (messageId: string): Part => ({ kind: "open", messageId, agent: AGENT });
+const OPEN = open("a1");
+const append = (offset: number, text: string, messageId = "a1"): Part => ({ kind: "append", messageId, offset, text });
+const close = (messageId: string): Part => ({ kind: "close", messageId, status: "success" });
+const CLOSE = close("a1");
+/** The second message of a reply, after a tool call. */
+const MORE = "It is noon.";
+const NEXT: Part[] = [open("a2"), append(0, MORE, "a2"), close("a2")];
 
 /** A report of the first attempt. */
 const report = (stage: HostStage, runId: string, n: number, parts: Part[], outcome?: { kind: "done" }) =>
@@ -123,6 +128,64 @@ function suite(openFloor: () => Promise<HostStage>): void {
     expect(await chat(stage, "r3", 10)).toMatchObject({ ok: true, runId: "r3", playedUpTo: 10 });
     expect((await storedOf(stage)).playedUpTo).toBe(10);
     expect((await storedOf(stage, "m-r3")).content).toBe("no");
+  });
+
+  /** A floor with a finished reply of two messages: their texts have 22 and 11 units. */
+  async function openTwo(): Promise<HostStage> {
+    const stage = await openFloor();
+    await stage.run("music", "r1");
+    await report(stage, "r1", 1, [OPEN, append(0, TEXT), CLOSE, ...NEXT], { kind: "done" });
+    return stage;
+  }
+  const positionsOf = async (stage: HostStage) => [
+    (await storedOf(stage)).playedUpTo,
+    (await storedOf(stage, "a2")).playedUpTo,
+  ];
+
+  test.each([
+    [10, [10, undefined]],
+    [22, [undefined, 0]],
+    [25, [undefined, 3]],
+    [33, [undefined, 11]],
+  ])("a turn counts %d in the text of all messages of the reply: %j", async (said, positions) => {
+    const stage = await openTwo();
+    expect(await chat(stage, "r2", said)).toMatchObject({ ok: true, playedUpTo: said });
+    expect(await positionsOf(stage)).toEqual(positions);
+  });
+
+  test("a turn is refused beyond the text of all messages, but not where a client may have got more than is stored", async () => {
+    const stage = await openTwo();
+    const refusal = { ok: false, code: "bad_request", message: "The reply ends at 33, before 34." };
+    expect(await chat(stage, "r2", 34)).toMatchObject(refusal);
+    await stage.run("music", "r3");
+    await report(stage, "r3", 1, [open("b1"), append(0, "Well", "b1")]);
+    await stage.ask({ type: "session.abort", sessionId: "music", runId: "r3" });
+    expect((await storedOf(stage, "b1")).status).toBe("interrupted");
+    expect(await chat(stage, "r4", 6)).toMatchObject({ ok: true, playedUpTo: 4 });
+  });
+
+  test("no position goes back to an earlier message, also where a turn says it, or a message is begun in the same commit", async () => {
+    const stage = await openFloor();
+    await stage.run("music", "r1");
+    await report(stage, "r1", 1, [OPEN, append(0, TEXT), CLOSE]);
+    await Promise.all([report(stage, "r1", 2, NEXT, { kind: "done" }), play(stage, 5, "a2"), play(stage, 9)]);
+    expect(await positionsOf(stage)).toEqual([undefined, 5]);
+    await stage.clock.advance(2_000);
+    expect(await play(stage, 20)).toMatchObject({ ok: true });
+    expect(await chat(stage, "r2", 20)).toMatchObject({ ok: true, playedUpTo: 27 });
+    expect(await positionsOf(stage)).toEqual([undefined, 5]);
+  });
+
+  test("a command is committed with a burst of positions, and never waits for room behind them", async () => {
+    const stage = await openSpoken();
+    await play(stage, 0);
+    const before = stage.store.changes.length;
+    const burst = Array.from({ length: 256 }, (_, index) => play(stage, 1 + (index % 20)));
+    await expect(play(stage, 21)).rejects.toMatchObject({ code: "busy" });
+    await stage.rename("music", "Route");
+    expect(stage.store.changes).toHaveLength(before + 1);
+    expect(await Promise.all(burst)).toHaveLength(256);
+    expect((await storedOf(stage)).playedUpTo).toBe(20);
   });
 
   test("a turn that says less than was known begins all the same, and its answer has the position that counts", async () => {

@@ -19,6 +19,8 @@ const REPLIES: File[] = [
   { match: "^count", say: ["tick "], delay: "20ms", repeat: 40 },
   /** Writes one piece, and waits until it is paused, aborted or stopped. */
   { match: "^play", say: ["♪ "], delay: "1h", repeat: 1000 },
+  /** The same, with words. */
+  { match: "^sing", say: ["la la "], delay: "1h", repeat: 1000 },
   {
     match: "^ask",
     ask: { question: "Which one?", options: ["a", "b"] },

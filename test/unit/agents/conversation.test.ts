@@ -70,6 +70,27 @@ describe("the messages that a model receives", () => {
     expect(reply!.includes("did not hear the rest")).toBe(playedUpTo < content.length);
   });
 
+  test.each([
+    ["cut, the ones after it were not heard", [6, undefined, undefined], ["Let me [The user", "now"]],
+    ["heard, the ones before it were too", [2, 5, undefined], ["Let me look.\n\nIt is [The user", "now"]],
+    ["at its beginning, it was not heard", [undefined, 0, undefined], ["Let me look.\n\n[The user", "now"]],
+    [
+      "short of its end by no word, all was heard",
+      [11, undefined, undefined],
+      ["Let me look.\n\nIt is noon.\n\nBye.", "now"],
+    ],
+  ])("of a turn with several messages: if one is %s", async (_, positions, expected) => {
+    const texts = ["Let me look.", "It is noon.", "Bye."];
+    const run = { runId: "run_0" as RunId };
+    const replies = texts.map((text, index) => {
+      const playedUpTo = positions[index];
+      return assistant(text, { ...run, ...(playedUpTo !== undefined && { playedUpTo }) });
+    });
+    const [, ...lines] = (await read([user("one"), ...replies])).map(({ content }) => content);
+    expect(lines.map((line, index) => String(line).slice(0, expected[index]!.length))).toEqual(expected);
+    expect(String(lines[0]).match(/did not hear/g)?.length ?? 0).toBe(expected[0]!.includes("[The user") ? 1 : 0);
+  });
+
   test("text of an earlier attempt at this turn is whole, because its speech goes on", async () => {
     const said = assistant("I was saying", { runId: "run_1" as RunId, status: "interrupted", playedUpTo: 5 });
     expect((await linesOf([user("one"), said])).at(-2)).toBe("assistant: I was saying");
