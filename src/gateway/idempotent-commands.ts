@@ -1,5 +1,6 @@
 // Rule C3 of docs/inside/correctness.md.
 import { createHmac, hash } from "node:crypto";
+import { Readable } from "node:stream";
 import type { FastifyRequest } from "fastify";
 import { AppError } from "../protocol/errors.ts";
 import { CommandId, type FloorId, type MessageId, type RunId, type SessionId } from "../protocol/ids.ts";
@@ -104,7 +105,9 @@ export class IdempotentCommands {
       trace: request.trace,
       locale: localeOf(request.headers["accept-language"]),
     };
-    const identity = given.isKeyed ? given : await this.#options.requests.admit(given, request);
+    // What lies in a stream is not known before it was read, so that it cannot be told whether it is the same.
+    const isWhole = !(request.body instanceof Readable);
+    const identity = given.isKeyed || !isWhole ? given : await this.#options.requests.admit(given, request);
     request.commandId = identity.commandId;
     return identity;
   }

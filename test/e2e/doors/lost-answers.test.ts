@@ -54,6 +54,13 @@ async function askAgain(socket: RawSocket, path: string, body: Json) {
   return await answerIn(socket);
 }
 
+/** The request of `useChat` that answers the last message again. */
+const regenerate = (id: string, content: string) => ({
+  id,
+  messages: [{ id: "m1", role: "user", parts: [{ type: "text", text: content }] }],
+  trigger: "regenerate-message",
+});
+
 const turnsOf = async (session: string) =>
   (await accepted(node.get(`/session/${session}/messages`))).messages.filter(({ role }) => role === "user").length;
 
@@ -202,6 +209,60 @@ test("a stream that breaks before its first word is sent again as the same run",
   expect(await again.until(run)).toContain(first);
   await accepted(ann.send({ type: "archive", sessionId: id }));
   expect(await again.until(/\[DONE\]/)).toContain("Yes.");
+});
+
+test("a regenerated message whose stream broke before its first word is answered again once", async () => {
+  const { ann, id: call } = await hold(node, "phone");
+  const chat = node.newId("chat");
+  const body = { ...regenerate(chat, "nod"), agentId: "patient", userId: ann.userId };
+  const run = /interlock-run: \S+/i;
+  const socket = await open();
+  await send(socket, "/api/chat", { ...body, trigger: "submit-message" });
+  await socket.until(run);
+  socket.destroy();
+  const first = await open();
+  await send(first, "/api/chat", body);
+  const [one] = run.exec(await first.until(run))!;
+  first.destroy();
+  const again = await open();
+  await send(again, "/api/chat", body);
+  expect(await again.until(run)).toContain(one);
+  await accepted(ann.send({ type: "archive", sessionId: call }));
+  expect(await again.until(/\[DONE\]/)).toContain("Yes.");
+});
+
+test("an answer to a question that was lost is given once", async () => {
+  const session = await newSession();
+  const asked = await ask("/v1/chat/completions", completion("ask", session));
+  const [{ message }] = asked.body.choices;
+  const tool = { role: "tool", tool_call_id: message.tool_calls[0].id, content: "b" };
+  const body = { model: "general", messages: [...say("ask"), message, tool], metadata: { session } };
+  const socket = await open();
+  await send(socket, "/v1/chat/completions", body);
+  await answerIn(socket);
+  socket.socket.resetAndDestroy();
+  await socket.closed;
+  const again = await ask("/v1/chat/completions", body);
+  expect(again.body.choices[0].message.content).toBe("You chose b.");
+});
+
+test("another file that is imported after one whose answer was lost is another session", async () => {
+  const importOf = async (socket: RawSocket, title: string) => {
+    const lines = [
+      { type: "session", version: 1, title },
+      { type: "end", messages: 0 },
+    ];
+    const text = lines.map((line) => JSON.stringify(line)).join("\n");
+    const about = { "Content-Type": "application/x-ndjson", "Content-Length": Buffer.byteLength(text) };
+    await socket.send(headOf("POST", "/session/import", about) + text);
+    return (await answerIn(socket)).body;
+  };
+  const socket = await open();
+  const first = await importOf(socket, "one");
+  socket.socket.resetAndDestroy();
+  await socket.closed;
+  const other = await importOf(await open(), "other");
+  expect([first.session.title, other.session?.title]).toEqual(["one", "other"]);
 });
 
 /** A proxy that loses the first answer, or gives up on it, and the client behind it. */
