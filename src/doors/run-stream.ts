@@ -84,7 +84,6 @@ class RunStream implements Stream, RunListener {
   }
 
   onPiece(piece: Piece): void {
-    if (!this.#hasSpoken) this.#options.delivery?.arrive();
     this.#hasSpoken = true;
     this.#send(this.#options.translator.piece(piece));
   }
@@ -120,10 +119,14 @@ class RunStream implements Stream, RunListener {
     onClose(translator.outcome ?? (this.#isCut ? "cut" : this.#outcomeOfLeaving()));
   }
 
-  /** The connection of a stream that has just begun broke perhaps without it, and its client may ask again. */
+  /**
+   * The connection of a stream that has just begun broke perhaps without it, and its client may ask again. A browser
+   * does so if it had used the connection before.
+   */
   #outcomeOfLeaving(): "left" | "unread" {
     const { stopwatch, delivery } = this.#options;
-    if (!this.#hasSpoken && stopwatch.now() - this.#begunAt <= RIGHT_AFTER_MS) return "unread";
+    const isYoung = stopwatch.now() - this.#begunAt <= RIGHT_AFTER_MS;
+    if (isYoung && (!this.#hasSpoken || delivery?.isReused)) return "unread";
     delivery?.arrive();
     return "left";
   }

@@ -12,9 +12,7 @@ import { keepListening } from "../streams/keep-listening.ts";
 import type { Delivery } from "./delivery.ts";
 import { LOST_MS } from "./recent-requests.ts";
 
-/**
- * How long a run goes on whose stream broke before its first word, in ms. Browsers send such a request again at once.
- */
+/** How long a run goes on whose client cannot have read its stream, in ms. Browsers send its request again at once. */
 const UNREAD_MS = 3_000;
 /** Runs that go on without their clients. Beyond it, the one that was left first is ended. */
 const MAX_RUNS = 1_024;

@@ -87,6 +87,11 @@ export class Delivery implements SentAnswer {
     return this.#state;
   }
 
+  /** Whether the connection had carried other requests before. */
+  get isReused(): boolean {
+    return this.#isReused;
+  }
+
   /** The client reads the answer. */
   arrive(): void {
     this.#become("arrived");

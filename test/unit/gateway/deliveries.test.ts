@@ -5,6 +5,7 @@ import { AbandonedRuns, type WaitEnd } from "../../../src/gateway/deliveries/aba
 import { type ConnectionEnd, deliveryAfter } from "../../../src/gateway/deliveries/delivery.ts";
 import { RecentRequests } from "../../../src/gateway/deliveries/recent-requests.ts";
 import type { Identity } from "../../../src/gateway/idempotent-commands.ts";
+import { peerKeyOf } from "../../../src/gateway/streams/silent-peers.ts";
 import type { FloorId, RunId, SessionId } from "../../../src/protocol/ids.ts";
 import { UnreliableBus } from "../../support/networks/unreliable-bus.ts";
 import { turn, VirtualClock } from "../../support/runner/virtual-clock.ts";
@@ -41,7 +42,8 @@ type Ending = "arrives" | "is lost" | "fails";
 async function makeNodes() {
   const bus = new UnreliableBus();
   const clock = new VirtualClock();
-  const nodes = [0, 1].map(() => new RecentRequests({ bus, clock, epoch: "e" }));
+  const silent = new Map<string, number>();
+  const nodes = [0, 1].map(() => new RecentRequests({ bus, clock, epoch: "e", unanswered: async () => silent }));
   onTestFinished(() => {
     for (const node of nodes) node.close();
   });
@@ -49,7 +51,9 @@ async function makeNodes() {
   let sent = 0;
   const send = async (node: RecentRequests, headers: Record<string, string> = {}, caller = "ann") => {
     const identity = { caller: { id: caller }, bodyHash: "hello", commandId: `c${++sent}`, isKeyed: false };
-    const response = Object.assign(new EventEmitter(), { statusCode: 200, shouldKeepAlive: true, destroyed: false });
+    const socket = { localPort: 80, remotePort: 40_000 + sent, remoteAddress: "10.0.0.1" };
+    const facts = { statusCode: 200, shouldKeepAlive: true, destroyed: false, socket };
+    const response = Object.assign(new EventEmitter(), facts);
     const request = { headers, ip: "127.0.0.1", response } as unknown as FastifyRequest;
     let isAdmitted = false;
     const admitted = node.admit(identity as unknown as Identity, request).finally(() => {
@@ -65,7 +69,9 @@ async function makeNodes() {
       response.emit("close");
       await turn();
     };
-    return { command: commandId, end };
+    /** The client's machine has vanished: it acknowledges nothing that was sent to it. */
+    const vanish = () => silent.set(peerKeyOf(socket), 100);
+    return { command: commandId, end, vanish };
   };
   return { here: nodes[0]!, there: nodes[1]!, bus, clock, send };
 }
@@ -99,6 +105,15 @@ test("a lost answer is asked for again within 30 s, by its caller, for the same 
   await again.end("is lost");
   await clock.advance(30_001);
   expect((await send(here, agent)).command).toBe("c6");
+});
+
+test("an answer that a vanished client has not acknowledged is lost, and any other on an open connection arrived", async () => {
+  const { here, send } = await makeNodes();
+  const first = await send(here);
+  await first.end("arrives");
+  expect((await send(here, { "user-agent": "other" })).command).toBe("c2");
+  first.vanish();
+  expect((await send(here)).command).toBe("c1");
 });
 
 test("of equal requests that are lost together each is repeated once", async () => {
