@@ -204,7 +204,7 @@ function Card({ session, isFront = false, rank, effect }: CardProps) {
       <p className={styles["quiet"]}>
         <Since session={session} />
         {level !== undefined && ` · ${level} dB`}
-        {state === "paused" && activity !== "idle" && ` · ${say("stack.held", { activity: say(`state.${activity}`) })}`}
+        {isHeld(session) && ` · ${say("stack.held", { activity: say(`state.${activity}`) })}`}
         {isFront && ` · ${say(interruptible ? "agents.interruptible" : "agents.uninterruptible")}`}
         {session.leaseMs !== undefined && <LeaseLeft session={session} />}
         {!isFront && <Reason session={session} />}
@@ -242,6 +242,10 @@ function Card({ session, isFront = false, rank, effect }: CardProps) {
     </article>
   );
 }
+
+/** Whether a run waits until the session resumes. A failed one is over. */
+const isHeld = ({ state, activity }: Session): boolean =>
+  state === "paused" && (activity === "running" || activity === "waiting");
 
 /** When the state of the session began. */
 function Since({ session }: { session: Session }) {

@@ -7,10 +7,11 @@ const STORE_NOTE = "Without --store it is the store of INTERLOCK_STORE, or sqlit
 
 /** Add the commands that write files and read them. */
 export function addFileCommands({ add, end }: CommandLine): void {
-  add(
-    "init",
-    "Write a commented catalogue and an example of the settings into this folder. Overwrites nothing.",
-  ).action(async () => end(await (await import("./new-files.ts")).init(process.stdout)));
+  add("init", "Write a commented catalogue and an example of the settings into this folder. Overwrites nothing.")
+    .option("--small", "a catalogue of three agents, to begin with")
+    .action(async ({ small }: { small?: true }) =>
+      end(await (await import("./new-files.ts")).init(process.stdout, small)),
+    );
 
   const keys = add("keys", "Make keys for INTERLOCK_AUTH=keys:<file>.");
   keys

@@ -45,6 +45,8 @@ export async function runForget(userId: string, options: ForgetOptions, terminal
       await writeFile(options.export, text, { flag: "wx", mode: SECRET_MODE, flush: true });
     }
     const { sessions, remains } = await client.forgetUser(userId);
+    if (sessions === 0)
+      return refuse(`there was no session of ${userId}: is the name right? What else was known of it is deleted`);
     printLines(stdout, [
       `Deleted: ${sessions} sessions of ${userId}, with its decisions, receipts and images`,
       ...[...remains, COUNTERS, BACKUPS].map((sentence) => `  ${sentence}`),

@@ -2,6 +2,7 @@ import { createHash, randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import { appendFile, mkdir, readFile, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
+import { pathToFileURL } from "node:url";
 import { catalogSchema } from "../config/catalog/catalog-schema.ts";
 import { readKeys } from "../config/keys-file.ts";
 import { SETTINGS, SHIPPED_CATALOG } from "../config/settings.ts";
@@ -15,18 +16,21 @@ const ENV = ".env.example";
 const KEY_BYTES = 32;
 const SECRET_MODE = 0o600;
 
+const SMALL_CATALOG = new URL("examples/small.yaml", pathToFileURL(SHIPPED_CATALOG));
+
 /**
  * `interlock init`: write a commented catalogue, its JSON Schema and an example of the settings into the working
  * directory. Writes nothing if one of the files exists.
+ * @param isSmall whether the catalogue has three agents, in place of the shipped one with all its comments
  * @returns the exit code: 0, or 1 if a file exists
  */
-export async function init(out: Output): Promise<number> {
+export async function init(out: Output, isSmall = false): Promise<number> {
   const existing = [CATALOG, SCHEMA, ENV].filter((path) => existsSync(path));
   if (existing.length > 0) {
     printLines(out, [`Nothing was written, because this exists: ${existing.join(", ")}`]);
     return 1;
   }
-  const shipped = await readFile(SHIPPED_CATALOG, "utf8");
+  const shipped = await readFile(isSmall ? SMALL_CATALOG : SHIPPED_CATALOG, "utf8");
   await mkdir(dirname(CATALOG), { recursive: true });
   const files = [
     [CATALOG, shipped.replace(/^(# yaml-language-server: \$schema=).*/, "$1./catalogue.schema.json")],

@@ -15,8 +15,10 @@ interface NodeOptions {
 /** Add the commands that ask a running node. */
 export function addNodeCommands({ add, end, stdout }: CommandLine): void {
   /** A command that prints what a node says. */
-  const report = (name: string, summary: string) =>
-    add(name, summary, [TOKEN_NOTE]).addOption(urlOption()).option("--json", "print the facts as JSON");
+  const report = (name: string, summary: string, notes: readonly string[] = []) =>
+    add(name, summary, [TOKEN_NOTE, ...notes])
+      .addOption(urlOption())
+      .option("--json", "print the facts as JSON");
   const print = async (
     { url, json, lang }: NodeOptions,
     make: (client: Client) => Promise<Report>,
@@ -24,20 +26,21 @@ export function addNodeCommands({ add, end, stdout }: CommandLine): void {
   ) => {
     const { clientOf, explainFailure } = await import("./node-client.ts");
     try {
-      const { facts, lines } = await make(clientOf(url, process.env, lang));
+      const { facts, lines, isFaulty } = await make(clientOf(url, process.env, lang));
       if (json) printJson(process.stdout, facts);
       else printLines(process.stdout, lines);
+      if (isFaulty) end(1);
     } catch (error) {
       complain(process.stderr, explainFailure(error, { baseUrl: url, env: process.env, absent }));
       end(1);
     }
   };
-  report("status", "Show what every node does, what waits, and which roles no node has; for operators.").action(
-    async (options: NodeOptions) => {
-      const { reportStatus } = await import("./reports.ts");
-      await print(options, (client) => reportStatus(client, Date.now()));
-    },
-  );
+  report("status", "Show what every node does, what waits, and which roles no node has; for operators.", [
+    "Exit code: 0; 1 if a role has no node, or a node is not ready.",
+  ]).action(async (options: NodeOptions) => {
+    const { reportStatus } = await import("./reports.ts");
+    await print(options, (client) => reportStatus(client, Date.now()));
+  });
 
   report("agents", "List the agents that sessions may have.").action(async (options: NodeOptions) => {
     const { reportAgents } = await import("./reports.ts");

@@ -37,7 +37,7 @@ export function addPolicyCommands({ add, end }: Pick<CommandLine, "add" | "end">
     )
     .option("--at <HH:MM>", "the matrix at this time, in the time zone of the first rule with hours", minuteOfDay)
     .option("--user <id>", "the matrix on the floor of this user")
-    .option("--flag <name...>", "the matrix with these flags set on the floor")
+    .option("--flag <name>", "the matrix with this flag set on the floor; may be repeated", collect)
     .option("--diff <other.yaml>", "only the cells of the matrix that another catalogue would change")
     .action(async (file: string | undefined, options: CheckLine) => {
       const { checkCatalog } = await import("./check/check.ts");
@@ -86,6 +86,9 @@ export function addPolicyCommands({ add, end }: Pick<CommandLine, "add" | "end">
       end(await proveCatalog(file ?? usualCatalogPath(), process.stdout, options));
     });
 }
+
+/** An option that may be repeated, and takes one value each time: the next word may be the file. */
+const collect = (value: string, others: string[] = []): string[] => [...others, value];
 
 /** The largest number of sessions, and of seconds. */
 const MAX_COUNT = 100_000;

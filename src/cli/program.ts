@@ -113,8 +113,8 @@ export function createProgram(stdout: Stdout): Command {
   )
     .addArgument(nodeUrl())
     .option(
-      "--floor <id...>",
-      `floors to show, as ${FLOOR_FORMS}; default: all that are in use, now and later`,
+      "--floor <id>",
+      `a floor to show, as ${FLOOR_FORMS}; may be repeated; default: all that are in use, now and later`,
       floorIds,
     )
     .option("--port <port>", "the port for readers; 0 picks a free one", numberFrom(0, 65_535), 8081)

@@ -16,6 +16,8 @@ const SHORT_ID = 22;
 export interface Report {
   facts: object;
   lines: string[];
+  /** Something that was asked about does not work: the command ends with code 1. */
+  isFaulty?: boolean;
 }
 
 export interface SessionsQuery {
@@ -52,7 +54,8 @@ export async function reportStatus(client: Client, now: number): Promise<Report>
       failed ? [`the last failed run, ${agoOf(now - failed.at)} ago, of ${failed.agentId}: ${failed.reason}`] : [],
     ),
   ];
-  return { facts: { nodes, absentRoles, unclaimedRuns: unclaimed }, lines: lines.map(fit) };
+  const isFaulty = absentRoles.length > 0 || nodes.some(({ missing }) => missing.length > 0);
+  return { facts: { nodes, absentRoles, unclaimedRuns: unclaimed }, lines: lines.map(fit), isFaulty };
 }
 
 /** The agents that sessions may have, in the order of the catalogue. */

@@ -1,13 +1,16 @@
 import { relative, resolve } from "node:path";
 import { type Settings, SHIPPED_CATALOG } from "../config/settings.ts";
 
-/** The lines that a node prints once it listens: its URL, catalogue, store, callers, roles and name. No secrets. */
-export function startLines(url: string, settings: Settings): string[] {
+/**
+ * The lines that a node prints once it listens: its URL, catalogue, store, callers, roles and name. No secrets.
+ * @param isNewStore whether the store's file did not exist, as after a start in another folder than usual
+ */
+export function startLines(url: string, settings: Settings, isNewStore: boolean): string[] {
   const { configPath, store, auth, host, name, roles } = settings;
   const isShipped = configPath === SHIPPED_CATALOG;
   const facts = [
     ["catalogue", isShipped ? `${configPath} (shipped; there is no config/agents_config.yaml here)` : configPath],
-    ["store", nameOf(store)],
+    ["store", isNewStore ? `${nameOf(store)} (new: it has no sessions)` : nameOf(store)],
     ["callers", auth === "none" ? `all clients that can reach ${host}: authentication is off` : callersOf(auth)],
     ["roles", roles.join(", ")],
     ["node", name],

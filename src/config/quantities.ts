@@ -1,10 +1,10 @@
 import { z } from "zod";
 
 const UNIT_MS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
-const DURATION = /^(\d{1,12})(ms|s|m|h|d)$/;
+const DURATION = /^(\d+)(ms|s|m|h|d)$/;
 const FORM = "must be a duration: a whole number and ms, s, m, h or d, as in 30s";
 
-/** Milliseconds of `<integer><ms|s|m|h|d>`, or undefined for anything else. */
+/** Milliseconds of `<integer><ms|s|m|h|d>`, however many, or undefined for anything else. */
 export function parseDuration(text: string): number | undefined {
   const match = DURATION.exec(text);
   if (!match) return undefined;
@@ -31,7 +31,7 @@ export function duration(bound: { min?: string; max: string }) {
 }
 
 const UNIT_BYTES = { B: 1, KiB: 1_024, MiB: 1_048_576, GiB: 1_073_741_824 } as const;
-const SIZE = /^(\d{1,12})(B|KiB|MiB|GiB)$/;
+const SIZE = /^(\d+)(B|KiB|MiB|GiB)$/;
 
 /** Bytes of `<integer><B|KiB|MiB|GiB>`, or undefined for anything else. */
 function parseSize(text: string): number | undefined {

@@ -40,6 +40,23 @@ async function interlock(cwd: string, ...args: string[]): Promise<Ending> {
   return { code, stdout, stderr };
 }
 
+test("forget of a name that has no session says so, with code 1", async () => {
+  const node = await NodeUnderTest.start();
+  onTestFinished(() => node.stop());
+  const typo = await runHere(["forget", "nobdy", "--yes", "--url", node.url]);
+  expect([typo.code, typo.stdout, typo.stderr]).toEqual([
+    1,
+    "",
+    "interlock: there was no session of nobdy: is the name right? What else was known of it is deleted\n",
+  ]);
+});
+
+test("a repeated option takes one word each time, and leaves the file to the command", async () => {
+  const catalogue = fileURLToPath(new URL("../../config/car.yaml", import.meta.url));
+  const printed = printedBy(await runHere(["check", "--matrix", "--flag", "reverse_gear", catalogue]));
+  expect(printed).toMatch(/reverse_gear/);
+});
+
 test("status names what waits and the roles that no node has, agents and sessions list them, in 80 columns", async () => {
   const node = await NodeUnderTest.start();
   onTestFinished(() => node.stop());
@@ -63,6 +80,7 @@ test("status names what waits and the roles that no node has, agents and session
   expect(status.lines).toContain("runs that no worker has taken: 1");
   expect(status.lines).toContain("no node has the role worker: agents do not answer");
   expect(status.facts).toMatchObject({ absentRoles: ["worker"], unclaimedRuns: 1 });
+  expect([status.isFaulty, (await reportStatus(client, Date.now())).isFaulty]).toEqual([true, false]);
   const agents = await reportAgents(client);
   expect(agents.lines).toContainEqual(expect.stringMatching(/^general \* +\d+ /));
   await ann.create("phone");
@@ -312,6 +330,19 @@ test("a node that does not answer, or requires a token, is a sentence and code 1
   expect([nowhere.code, nowhere.stderr]).toEqual([
     1,
     expect.stringMatching(/^interlock: No Interlock node answers at /),
+  ]);
+});
+
+test("init --small writes three agents in thirty lines, which check accepts without a warning", async () => {
+  const folder = await newFolder();
+  expect(await interlock(folder, "init", "--small")).toMatchObject({ code: 0, stderr: "" });
+  const lines = (await readFile(join(folder, "config/agents_config.yaml"), "utf8")).trimEnd().split("\n");
+  expect(lines.length).toBeLessThanOrEqual(30);
+  expect(lines[0]).toBe("# yaml-language-server: $schema=./catalogue.schema.json");
+  const checked = await runHere(["check", "--strict"], folder);
+  expect([checked.code, checked.stdout]).toEqual([
+    0,
+    expect.stringMatching(/^config\/agents_config\.yaml: 3 agents, /),
   ]);
 });
 

@@ -247,7 +247,7 @@ describe("a node in an empty folder", () => {
     expect(printed).toMatch(
       /catalogue .+agents_config\.yaml \(shipped; there is no config\/agents_config\.yaml here\)/,
     );
-    expect(printed).toMatch(/store +data\/interlock\.db\n/);
+    expect(printed).toMatch(/store +data\/interlock\.db \(new: it has no sessions\)\n/);
     expect(printed).toMatch(/callers +all clients that can reach 127\.0\.0\.1: authentication is off\n/);
     const name = /node +(\S+:\d+)\n/.exec(printed)![1];
     const { nodes } = (await (await fetch(`${url}/nodes`)).json()) as { nodes: { name: string }[] };
@@ -264,9 +264,13 @@ describe("a node in an empty folder", () => {
     const child = begin(["serve"], { INTERLOCK_STORE: `sqlite:${other}/floors.db`, INTERLOCK_PORT: "0", PORT: "1" });
     onTestFinished(() => rm(other, { recursive: true }));
     const { url, printed } = await listening(child);
-    expect(printed).toContain(`store      ${other}/floors.db\n`);
+    expect(printed).toContain(`store      ${other}/floors.db (new: it has no sessions)\n`);
     expect((await fetch(`${url}/health`)).status).toBe(200);
     await expectDrain(child, url, "SIGINT");
+    const again = begin(["serve"], { INTERLOCK_STORE: `sqlite:${other}/floors.db`, INTERLOCK_PORT: "0", PORT: "1" });
+    const second = await listening(again);
+    expect(second.printed).toContain(`store      ${other}/floors.db\n`);
+    await expectDrain(again, second.url, "SIGINT");
   });
 });
 

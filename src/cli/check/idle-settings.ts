@@ -15,6 +15,7 @@ export function findIdleSettings(catalog: Catalog): string[] {
     ...findOverlaps(catalog, agents),
     ...findIdleRestrictions(catalog, agents),
     ...agents.flatMap(findStrayPlaceholders),
+    ...agents.flatMap(findStrayLanguages),
   ];
 }
 
@@ -86,6 +87,22 @@ function spansOf({ between, timezone }: PriorityRule, offsets: Map<string, numbe
     [from, DAY_MINUTES],
     [0, to],
   ];
+}
+
+const languages = new Intl.DisplayNames("en", { type: "language", fallback: "none" });
+
+/** Texts of `messages` under a name that is no language: no session chooses them. */
+function findStrayLanguages({ id, messages }: AgentEntry): string[] {
+  return Object.entries(messages).flatMap(([message, sentence]) => {
+    if (typeof sentence !== "object") return [];
+    return Object.keys(sentence).flatMap((name, index) => {
+      if (languages.of(name) !== undefined) return [];
+      const effect = index === 0 ? "only counts as the default" : "is never chosen";
+      return [
+        `${id}'s message ${message} has a text for ${quote(name)}, which is no language and ${effect}: name it en, zh-CN, …`,
+      ];
+    });
+  });
 }
 
 function findStrayPlaceholders({ id, messages }: AgentEntry): string[] {

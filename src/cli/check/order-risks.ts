@@ -31,7 +31,7 @@ export function findOrderRisks(catalog: Catalog): string[] {
     const difference = findDifference(group, rules, alone);
     if (!difference) return [];
     found.push(group);
-    return [`it matters who asks first: ${difference.map(sentenceOf).join("; ")}`];
+    return [`it matters who asks first: ${difference.map(sentenceOf).join("; ")}; ${remedyFor(difference)}`];
   };
   const groups = catalog.isShared && agents.length <= MAX_IN_TRIPLES ? triples(agents) : [];
   return [...pairs(agents), ...groups].flatMap(describe);
@@ -101,6 +101,14 @@ function request(
     floor: settle(floor, rules, { now: 0, time: 0 }, 0).floor,
     isMeant: isRuled || isReplaced || isTied,
   };
+}
+
+/** What makes both orders lead to the same, by what they differ in. */
+function remedyFor(difference: readonly Outcome[]): string {
+  const refused = [...new Set(difference.flatMap((outcome) => outcome.refused))];
+  const waits = refused.map((id) => `when_blocked: [duck, queue] of ${id}`);
+  const both = "beneath and when_preempted: duck of each that may be heard with another";
+  return `if that is not meant, say it for both orders: ${[...waits, both].join(", or ")}`;
 }
 
 function sentenceOf({ order, audible: names, refused }: Outcome): string {

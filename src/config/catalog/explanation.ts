@@ -58,7 +58,7 @@ export const explain: z.core.$ZodErrorMap = (issue) => {
 
 /** One entry per path: each unknown key separately, and for a union the branch that the value most likely means. */
 export function explainIssues(issues: readonly z.core.$ZodIssue[], base: readonly PropertyKey[] = []): Explained[] {
-  return issues.flatMap((issue): Explained[] => {
+  return issues.filter(isOwnBound).flatMap((issue): Explained[] => {
     const path = [...base, ...issue.path];
     switch (issue.code) {
       case "unrecognized_keys":
@@ -80,6 +80,14 @@ export function explainIssues(issues: readonly z.core.$ZodIssue[], base: readonl
         return [{ path, on: "value", message: withInput(issue.message, issue) }];
     }
   });
+}
+
+/** Whether an issue is not that of Zod's own bound of whole numbers, where the key has a bound too. */
+function isOwnBound(issue: z.core.$ZodIssue, _index: number, issues: readonly z.core.$ZodIssue[]): boolean {
+  if ((issue.code !== "too_big" && issue.code !== "too_small") || issue.origin !== "int") return true;
+  return !issues.some(
+    ({ code, path }) => code === issue.code && String(path) === String(issue.path) && path !== issue.path,
+  );
 }
 
 /** The message with the value, if it does not say it already. Issues have their input with `reportInput`. */

@@ -94,7 +94,7 @@ export function sendProblem(reply: FastifyReply, { status, headers, body }: Prob
 export function refusalOf(paths: KnownPaths, url: string): AppError {
   const allowed = paths.methodsOf(url);
   return allowed.length === 0
-    ? new AppError("not_found")
+    ? new AppError("not_found", "Nothing exists at this address. GET /openapi.json lists what does; a page is at /.")
     : new AppError("method_not_allowed", undefined, { facts: { allowed } });
 }
 

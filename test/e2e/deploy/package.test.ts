@@ -79,6 +79,16 @@ describe("the package of a fresh clone", () => {
     expect(listed.filter((name) => /^(src|test|page|bench)\//.test(name))).toEqual([]);
   });
 
+  test("the package contains every page of the docs that it names", async () => {
+    const named = new Set<string>();
+    for (const name of listed.filter((each) => /^(dist|config|bin)\/.*\.(js|yaml)$|^README/.test(each))) {
+      const text = await readFile(join(user(), "node_modules/interlock", name), "utf8");
+      for (const [page] of text.matchAll(/\bdocs\/[\w./-]+\.md\b/g)) named.add(page);
+    }
+    expect(named.size).toBeGreaterThan(5);
+    expect([...named].filter((page) => !listed.includes(page))).toEqual([]);
+  });
+
   test(
     "the package's types compile README's two programs under strict",
     async () => {

@@ -145,7 +145,8 @@ it.each<Warned>([
     ],
     warning:
       "it matters who asks first: prompt, then music: prompt heard (music refused); " +
-      "music, then prompt: prompt and music heard",
+      "music, then prompt: prompt and music heard; if that is not meant, say it for both orders: when_blocked: " +
+      "[duck, queue] of music, or beneath and when_preempted: duck of each that may be heard with another",
     unless: [", when_blocked: duck"],
   },
   {
@@ -362,6 +363,15 @@ it.each([
     [
       `a's message rejected says "{chalenger}" as it is: it is not a placeholder; did you mean challenger?`,
       `a's message queued says "{ holder }" as it is: it is not a placeholder; did you mean holder?`,
+    ],
+  ],
+  [
+    "a text in a language that does not exist",
+    "messages: { rejected: { en: no, english: No }, queued: { deutsch: warten, de: warte, zh-CN: 等 } }",
+    "",
+    [
+      `a's message rejected has a text for "english", which is no language and is never chosen: name it en, zh-CN, …`,
+      `a's message queued has a text for "deutsch", which is no language and only counts as the default: name it en, zh-CN, …`,
     ],
   ],
   [

@@ -108,6 +108,7 @@ test.each([
 ])("an unknown path, as %s %s, is 404", async (method, path) => {
   const { status, body } = await node.send(method, path, JSON_TYPE);
   expect([status, body]).toMatchObject([404, { success: false, errorCode: "not_found", retryable: false }]);
+  expect(body.error).toBe("Nothing exists at this address. GET /openapi.json lists what does; a page is at /.");
 });
 
 test.each([

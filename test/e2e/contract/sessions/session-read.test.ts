@@ -279,6 +279,17 @@ test.each(UNLISTED)("the list refuses %s", async (query) => {
   expect(await refused(node.get(`/session/list?${query}`))).toMatchObject({ errorCode: "bad_request", issues });
 });
 
+test.each([
+  ["/session/list", "user=ann"],
+  ["/session/list", "id=a"],
+  ["/floors", "userId=ann"],
+  ["/session/a/messages", "page=2"],
+])("a list has no filter that it does not know: %s?%s", async (path, query) => {
+  const issues = [{ path: `querystring.${query.split("=")[0]}` }];
+  expect(await refused(node.get(`${path}?${query}`))).toMatchObject({ errorCode: "bad_request", issues });
+  expect((await node.get(`${path}?_=${Date.now()}`)).body.errorCode).not.toBe("bad_request");
+});
+
 test("a search finds words of titles, summaries and messages, and the id", async () => {
   const ann = new E2eClient(node);
   const titled = await ann.create("music", { title: "Trip to Rome" });
