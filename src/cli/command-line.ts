@@ -1,4 +1,5 @@
 import { Argument, type Command, InvalidArgumentError, Option } from "commander";
+import { parseDuration } from "../config/quantities.ts";
 import { LANGUAGES } from "./language.ts";
 
 /** The exit code for an invalid command line. */
@@ -35,6 +36,13 @@ export function numberFrom(min: number, max: number) {
     if (number >= min && number <= max) return number;
     throw new InvalidArgumentError(`It is a number from ${min} to ${max}.`);
   };
+}
+
+/** A parser of durations, as in a catalogue: `30s`, `7d`. In ms. */
+export function durationMs(text: string): number {
+  const ms = parseDuration(text);
+  if (ms !== undefined) return ms;
+  throw new InvalidArgumentError("It is a whole number and ms, s, m, h or d, as in 30s.");
 }
 
 export const nodeUrl = () => new Argument("[url]", "the address of the node").default(LOCAL_NODE).argParser(nodeUrlOf);

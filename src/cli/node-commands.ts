@@ -1,7 +1,7 @@
 import { InvalidArgumentError } from "commander";
 import type { Client } from "../client/client.ts";
 import { FLOOR_FORMS, FloorId, SessionId } from "../protocol/ids.ts";
-import { type CommandLine, languageOption, numberFrom, TOKEN_NOTE, urlOption } from "./command-line.ts";
+import { type CommandLine, durationMs, languageOption, numberFrom, TOKEN_NOTE, urlOption } from "./command-line.ts";
 import { type Language, languageOf } from "./language.ts";
 import { complain, printJson, printLines } from "./printed-lines.ts";
 import type { Report, SessionsQuery } from "./reports.ts";
@@ -89,6 +89,22 @@ export function addNodeCommands({ add, end, stdout }: CommandLine): void {
       end(await runChat({ ...options, language: lang, signal: stopping.signal }, process));
     });
 
+  add("export", "Write the logs of floors, without what was said, for interlock replay.", [
+    TOKEN_NOTE,
+    "A line of JSON for each floor. An operator's key exports all floors.",
+    "Exit code: 0, or 1 if the node refuses or the file cannot be written.",
+  ])
+    .argument("[file]", "a new file; default: stdout")
+    .requiredOption("--logs", "what is written: logs, at present the only choice")
+    .option("--since <duration>", "how old the oldest event may be, as in 30d; default: all that are kept", durationMs)
+    .option("--floor <id>", `only this floor: ${FLOOR_FORMS}`, floorId)
+    .addOption(urlOption())
+    .action(async (file: string | undefined, options: { url: string; since?: number; floor?: string }) => {
+      const { exportLogs } = await import("./export-logs.ts");
+      const { url, since: sinceMs, floor } = options;
+      end(await exportLogs(file, { url, sinceMs, floor }, process, Date.now()));
+    });
+
   add("forget", "Delete all that a running store has about a user, with its sessions; for operators.", [TOKEN_NOTE])
     .argument("<user>", "the userId of its sessions")
     .addOption(urlOption())
@@ -98,6 +114,11 @@ export function addNodeCommands({ add, end, stdout }: CommandLine): void {
       const { runForget } = await import("./forget.ts");
       end(await runForget(user, options, process));
     });
+}
+
+function floorId(id: string): string {
+  if (FloorId.safeParse(id).success) return id;
+  throw new InvalidArgumentError(`A floor is ${FLOOR_FORMS}.`);
 }
 
 function sessionOrFloor(what: string): string {

@@ -3,7 +3,7 @@ import { withSecretFiles } from "../config/secret-files.ts";
 import { readSettings } from "../config/settings.ts";
 import { minuteOf } from "../shared/wall-clock.ts";
 import type { MatrixFormat } from "./check/matrix-text.ts";
-import { type CommandLine, numberFrom } from "./command-line.ts";
+import { type CommandLine, durationMs, numberFrom } from "./command-line.ts";
 import { printLines } from "./printed-lines.ts";
 import type { SimulationFormat } from "./simulate.ts";
 
@@ -16,6 +16,15 @@ interface CheckLine {
   user?: string;
   flag?: string[];
   diff?: string;
+}
+
+interface ReplayLine {
+  catalogue: string;
+  former?: string[];
+  expect?: string[];
+  refusedLast: number;
+  format: "text" | "markdown";
+  json?: true;
 }
 
 /** The commands that work on a catalogue without a node. */
@@ -84,6 +93,36 @@ export function addPolicyCommands({ add, end }: Pick<CommandLine, "add" | "end">
       const { proveCatalog } = await import("./prove.ts");
       const options = { sessions, seconds, env: process.env, progress: process.stderr };
       end(await proveCatalog(file ?? usualCatalogPath(), process.stdout, options));
+    });
+
+  add("replay", "Play the logs of floors once more with another catalogue, and tell what would have happened.", [
+    "A log is what the page saves, what interlock export --logs writes, or what interlock simulate --format json prints.",
+    "Exit code: 0; 1 if an expectation does not hold or a file has faults; 2 if a file cannot be read.",
+  ])
+    .argument("<log...>", "files with logs")
+    .requiredOption("--catalogue <file>", "the catalogue to play them with")
+    .option("--former <file...>", "catalogues that were in force: each is used while a log names it")
+    .option("--expect <line...>", "what is expected of an agent, as in a script: '{ agent: phone_agent, rejected: 0 }'")
+    .option(
+      "--refused-last <duration>",
+      "how long a session is heard that was refused and is not now",
+      durationMs,
+      30_000,
+    )
+    .addOption(new Option("--format <format>", "text for 80 columns").choices(["text", "markdown"]).default("text"))
+    .option("--json", "print the facts as JSON")
+    .action(async (logs: string[], options: ReplayLine) => {
+      const { replayLogs } = await import("./replay.ts");
+      const { catalogue, former = [], expect = [], refusedLast, format, json } = options;
+      const asked = { cataloguePath: catalogue, formerPaths: former, expectations: expect, refusedLastMs: refusedLast };
+      end(
+        await replayLogs(
+          logs,
+          process.stdout,
+          { ...asked, format: json ? "json" : format, env: process.env },
+          complain,
+        ),
+      );
     });
 }
 

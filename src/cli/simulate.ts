@@ -6,8 +6,9 @@ import type { Catalog } from "../config/catalog/catalog.ts";
 import { describeRefusal, loadCatalog, readCatalog } from "../config/catalog/catalog-file.ts";
 import { faultLine } from "../config/fault.ts";
 import { durationText } from "../policy/expectations.ts";
+import type { PlayedEvent } from "../policy/played-log.ts";
 import { type ReadScript, readScript, type Script } from "../policy/script.ts";
-import { type Play, type PlayOptions, play, ScriptFault, type SimulatedEvent } from "../policy/simulation.ts";
+import { type Play, type PlayOptions, play, ScriptFault } from "../policy/simulation.ts";
 import { visibleJson } from "../shared/text.ts";
 import { WallClock } from "../shared/wall-clock.ts";
 import { layOut } from "./line-layout.ts";
@@ -138,7 +139,7 @@ function lanesOf({ events, endedAt, startedAt }: Play): Timeline {
   return { durationMs, rows };
 }
 
-function isOpen(events: readonly SimulatedEvent[], sessionId: string | undefined): boolean {
+function isOpen(events: readonly PlayedEvent[], sessionId: string | undefined): boolean {
   const last = events.findLast((event) => event.type === "session_transition" && event.sessionId === sessionId);
   return last?.type === "session_transition" && last.data.to !== "archived" && last.data.to !== "deleted";
 }
@@ -203,14 +204,14 @@ function describeChecks({ checks }: Play, paint: Paint): string[] {
 }
 
 /** The events with sessions in place of agents, so that a line names the session. */
-function named(events: readonly SimulatedEvent[]): SimulatedEvent[] {
+function named(events: readonly PlayedEvent[]): PlayedEvent[] {
   return events.map((event) => {
     if (event.type !== "session_created" || event.sessionId === undefined) return event;
     return { ...event, data: { ...event.data, agentId: event.sessionId as typeof event.data.agentId } };
   });
 }
 
-function countOf(events: readonly SimulatedEvent[], type: SimulatedEvent["type"]): string {
+function countOf(events: readonly PlayedEvent[], type: PlayedEvent["type"]): string {
   const count = events.filter((event) => event.type === type).length;
   return count === 1 ? "1 decision" : `${count} decisions`;
 }

@@ -2,7 +2,7 @@ import { audible, everyone } from "../actors/floor/floor-state.ts";
 import type { Decision } from "../protocol/decision.ts";
 import type { PlayExpectation, Range, StepExpectation } from "./script.ts";
 import type { SteppedFloor } from "./stepped-floor.ts";
-import type { Tally } from "./tally.ts";
+import { audibleMs, type Tally } from "./tally.ts";
 
 /** An expectation of a script. */
 export interface Check {
@@ -95,7 +95,7 @@ export function checkPlay(expected: PlayExpectation, tally: Tally, line: number)
     ["granted", expected.granted, found.granted, times],
     ["rejected", expected.rejected, found.rejected, times],
     ["queued", expected.queued, found.queued, times],
-    ["heard", expected.heard, found.audibleMs, durationText],
+    ["heard", expected.heard, audibleMs(found), durationText],
     ["silent", expected.silent, found.silentMs, durationText],
   ];
   return rows.flatMap(([what, range, value, show]) => {

@@ -73,7 +73,7 @@ function checkTransitions(step: SeenStep): void {
 
 function checkOrder({ sessionId, from, to, activity, event }: SeenTransition): void {
   must(from !== "archived" || to === "deleted", () => `5: ${sessionId} has ended and becomes ${to}`);
-  const staysPaused = to === "paused" && (activity !== undefined || event === "yield");
+  const staysPaused = to === "paused" && (activity !== undefined || event === "yield" || event === "pause");
   const isLawful = from !== "paused" || /^(active|ducked|archived|deleted)/.test(to) || staysPaused;
   must(isLawful, () => `4: ${sessionId} was paused and becomes ${to}`);
 }

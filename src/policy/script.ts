@@ -212,3 +212,14 @@ export function readScript(text: string): ({ ok: true } & ReadScript) | { ok: fa
   const located = found.flatMap(({ path, on, message }) => yaml.faultAt(path, on, message) ?? []);
   return { ok: false, faults: sortFaults([...yaml.faults, ...located]) };
 }
+
+/** Parse what is expected of an agent in a whole play, as a line of a script has it. Returns it, or what is wrong. */
+export function readExpectation(text: string): { expected: PlayExpectation } | { fault: string } {
+  const yaml = readYaml(text);
+  const [unreadable] = yaml.faults;
+  if (unreadable) return { fault: unreadable.message };
+  const parsed = PlayExpectation.safeParse(yaml.value, { error: explain });
+  if (parsed.success) return { expected: parsed.data };
+  const { path, message } = explainIssues(parsed.error.issues)[0]!;
+  return { fault: `${path.join(".")} ${message}`.trim() };
+}

@@ -1,14 +1,13 @@
 import { isAudible } from "../actors/session/session-context.ts";
-import type { LoggedServerEvent } from "../client/server-event.ts";
 import { acceptsTurns, type Catalog } from "../config/catalog/catalog.ts";
 import type { Decision } from "../protocol/decision.ts";
-import type { LoggedData } from "../protocol/event.ts";
 import type { MessageId, RunId, SessionId } from "../protocol/ids.ts";
 import type { Command } from "../protocol/internal/command.ts";
 import type { Reply } from "../protocol/internal/reply.ts";
 import type { RunOutcome } from "../protocol/internal/run.ts";
 import { WallClock } from "../shared/wall-clock.ts";
 import { type Check, checkPlay, checkStep } from "./expectations.ts";
+import { type PlayedEvent, PlayedLog } from "./played-log.ts";
 import type { ClockTime, ReadScript, Step } from "./script.ts";
 import { SteppedFloor, type TimedFact } from "./stepped-floor.ts";
 import { Tally } from "./tally.ts";
@@ -23,14 +22,11 @@ const MAX_EVENTS = 1_000_000;
 /** The actions that name a session. */
 const SESSION_ACTIONS = ["resumes", "pauses", "ends", "dies", "returns", "switches"] as const;
 
-/** An event as in a saved log. */
-export type SimulatedEvent = LoggedServerEvent & { position: string };
-
 export interface Play {
   readonly floorId: string;
   readonly startedAt: number;
   readonly endedAt: number;
-  readonly events: readonly SimulatedEvent[];
+  readonly events: readonly PlayedEvent[];
   readonly checks: readonly Check[];
 }
 
@@ -78,8 +74,7 @@ class Simulation {
   readonly #clock: WallClock;
   readonly #floor: SteppedFloor;
   readonly #startedAt: number;
-  readonly #events: SimulatedEvent[] = [];
-  readonly #seqs = new Map<string, number>();
+  readonly #log: PlayedLog;
   readonly #checks: Check[] = [];
   readonly #tally = new Tally();
   /** The newest session of each name. */
@@ -95,6 +90,7 @@ class Simulation {
     this.#read = read;
     this.#options = options;
     this.#clock = new WallClock(timezone);
+    this.#log = new PlayedLog((event, at) => this.#tally.add(event, at));
     const { msOfDay = 0, day: weekday } = steps[0]!.at ?? {};
     const midnight = this.#clock.instantOf(Date.parse(`${day}T00:00:00Z`));
     this.#startedAt = this.#clock.next(midnight, msOfDay, weekday);
@@ -112,7 +108,7 @@ class Simulation {
       floorId: `u:${this.#floor.userId}`,
       startedAt: this.#startedAt,
       endedAt: this.#floor.now,
-      events: this.#events,
+      events: this.#log.events,
       checks: this.#checks,
     };
   }
@@ -291,13 +287,8 @@ class Simulation {
 
   /** Log what happened, and play the workers: runs are claimed at once. */
   #record(facts: readonly TimedFact[]): void {
-    for (const { at, fact } of facts) {
-      if (fact.type === "event") this.#log(fact.event, at);
-      else if (fact.type === "message.add" && !fact.isLogOver) {
-        const { message } = fact;
-        this.#log({ type: "message", sessionId: message.sessionId, data: { ...message, streaming: false } }, at);
-      }
-    }
+    this.#log.add(facts);
+    if (this.#log.events.length > MAX_EVENTS) throw new ScriptFault(1, `the play has more than ${MAX_EVENTS} events`);
     for (const { fact } of facts) {
       if (fact.type !== "effect.add" || fact.effect.purpose) continue;
       const { sessionId, runId } = fact.effect;
@@ -340,27 +331,6 @@ class Simulation {
   #isOver(id: string): boolean {
     const lifecycle = this.#floor.session(id)?.value.lifecycle;
     return lifecycle === undefined || lifecycle === "archived" || lifecycle === "deleted";
-  }
-
-  #log(event: { type: string; data: unknown; sessionId?: SessionId; requestId?: string }, at: number): void {
-    if (this.#events.length >= MAX_EVENTS) throw new ScriptFault(1, `the play has more than ${MAX_EVENTS} events`);
-    const { type, data, sessionId, requestId } = event;
-    const entry = {
-      type,
-      data: data as LoggedData<"session_transition">,
-      timestamp: new Date(at).toISOString(),
-      ...(sessionId !== undefined && { sessionId, seq: this.#nextSeq(sessionId) }),
-      ...(requestId !== undefined && { requestId }),
-      position: `sim.${this.#events.length + 1}`,
-    } as SimulatedEvent;
-    this.#events.push(entry);
-    this.#tally.add(entry, at);
-  }
-
-  #nextSeq(sessionId: string): number {
-    const seq = (this.#seqs.get(sessionId) ?? 0) + 1;
-    this.#seqs.set(sessionId, seq);
-    return seq;
   }
 }
 

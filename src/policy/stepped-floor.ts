@@ -29,6 +29,8 @@ export interface SteppedFloorOptions {
   now: number;
   /** The floor's user; priorities may depend on it. Default: a user without preferences. */
   userId?: string | undefined;
+  /** Default: the floor of the user, without a zone. */
+  floorId?: FloorId | undefined;
 }
 
 /**
@@ -45,11 +47,11 @@ export class SteppedFloor {
   #jumpedMs = 0;
   #stamp = 0;
 
-  constructor({ catalog, now, userId = userWithout(catalog) }: SteppedFloorOptions, from?: SteppedFloor) {
+  constructor({ catalog, now, userId = userWithout(catalog), floorId }: SteppedFloorOptions, from?: SteppedFloor) {
     this.userId = userId;
     this.#catalog = catalog;
     this.#time = now;
-    this.#actors = from ? from.#actors.copy() : new FloorActors(`u:${userId}` as FloorId);
+    this.#actors = from ? from.#actors.copy() : new FloorActors(floorId ?? (`u:${userId}` as FloorId));
     this.#dead = new Set(from ? from.#dead : []);
     if (!from) return;
     this.#jumpedMs = from.#jumpedMs;

@@ -68,3 +68,9 @@ export const Decision = z
   })
   .meta({ id: "Decision" });
 export type Decision = z.infer<typeof Decision>;
+
+/** The floor makes these decisions by itself: they answer no request. */
+const OWN_DECISIONS: ReadonlySet<Reason> = new Set(["resumed", "dequeued", "queue_timeout", "lease_expired"]);
+
+/** Whether a decision answers a request. */
+export const isRequest = ({ reason }: Pick<Decision, "reason">): boolean => !OWN_DECISIONS.has(reason);

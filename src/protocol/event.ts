@@ -124,7 +124,14 @@ export const LOGGED_EVENTS = {
     cancelled: z.literal(true).optional(),
   }),
   data: z.object({ name: z.string(), data: z.unknown(), agent: AgentRef }),
-  floor_updated: z.object({ flags: z.record(z.string(), z.boolean()), reserved: Reservation.optional() }),
+  floor_updated: z.object({
+    flags: z.record(z.string(), z.boolean()),
+    reserved: Reservation.optional(),
+    catalogue: z
+      .object({ hash: z.string(), former: z.string() })
+      .optional()
+      .meta({ description: "by which catalogue the floor decides from now on, and by which it did, as hashes" }),
+  }),
 } as const;
 export type LoggedType = keyof typeof LOGGED_EVENTS;
 export type LoggedData<T extends LoggedType> = z.infer<(typeof LOGGED_EVENTS)[T]>;

@@ -2,6 +2,7 @@ import type { AgentEntry } from "../../config/catalog/catalog.ts";
 import { hasHours, isDuring, nextChange } from "../../config/catalog/hours.ts";
 import type { Decision } from "../../protocol/decision.ts";
 import type { ErrorCode } from "../../protocol/errors.ts";
+import type { LoggedData } from "../../protocol/event.ts";
 import type { Reservation } from "../../protocol/floor.ts";
 import { type FloorId, type SessionId, userOf } from "../../protocol/ids.ts";
 import { type Fact, type Given, type RefusalDetails, refusal } from "../facts.ts";
@@ -108,13 +109,11 @@ export function reservationOf({ reserved }: Floor): Reservation | undefined {
   return reserved && { sessionId: reserved.sessionId, until: reserved.until };
 }
 
-/** Emit the floor's present flags and reservation. */
-export function emitFloor(step: ArbiterStep): void {
+/** Emit the floor's present flags and reservation, and the catalogue if another one came. */
+export function emitFloor(step: ArbiterStep, catalogue?: LoggedData<"floor_updated">["catalogue"]): void {
   const reserved = reservationOf(step.floor);
-  emit(step, {
-    type: "event",
-    event: { type: "floor_updated", data: { flags: step.flags, ...(reserved && { reserved }) } },
-  });
+  const data = { flags: step.flags, ...(reserved && { reserved }), ...(catalogue && { catalogue }) };
+  emit(step, { type: "event", event: { type: "floor_updated", data } });
 }
 
 /** Log a decision. Pass `sessionId` only if that session exists afterwards. */

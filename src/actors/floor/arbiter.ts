@@ -51,8 +51,8 @@ type FloorEvent =
   | Timely<{ type: "due" }>
   /** The hours of a restriction may have begun or ended. */
   | Timely<{ type: "hours" }>
-  /** The floor's next command comes under another catalogue than its last one. */
-  | Timely<{ type: "renumber" }>;
+  /** The floor's next command comes under another catalogue than its last one. `former`: the hash of that. */
+  | Timely<{ type: "renumber"; former: string }>;
 
 export type ArbiterEvent =
   | FloorEvent
@@ -257,6 +257,7 @@ function handle(step: ArbiterStep, event: FloorEvent): void {
       return switchNumbers(step, event.contender);
     case "renumber":
       step.cause = "catalogue_changed";
+      emitFloor(step, { hash: step.given.catalog.hash, former: event.former });
       return renumber(step);
     case "due":
       return handleDue(step);

@@ -5,6 +5,7 @@ import type { Decision } from "../../protocol/decision.ts";
 import type { SessionId } from "../../protocol/ids.ts";
 import type { TurnInput } from "../../protocol/internal/command.ts";
 import { acceptWithSession } from "../facts.ts";
+import { lengthsOf } from "../session/session-context.ts";
 import type { EventForArbiter } from "../session/session-step.ts";
 import { type ArbiterStep, emit, floorLanguageOf, logDecision, numbersOf, refuse, send } from "./arbiter-step.ts";
 import { type Challenger, decide } from "./arbitration.ts";
@@ -75,14 +76,18 @@ export function grant(
 
 /**
  * Rule 3: a holder that asks again goes on with the numbers of this request, and ends what it replaces (rule R).
- * @returns the decision, with its effects on other sessions; logged if it has any, or changes the priority
+ * @returns the decision, with its effects on other sessions; logged if it has any, changes the priority, or postpones
+ *   its `idle_timeout`
  */
 function renewHolder(step: ArbiterStep, contender: Contender, decision: Decision): Decision {
   const { given, floor } = step;
   const { sessionId } = contender;
   const next = giveFront(floor, contender, currentRules(step));
   const logged = withEffects(decision, next.moves, contender, given.catalog);
-  if (next.moves.length > 0 || floor.holder?.priority !== contender.priority) logDecision(step, logged, sessionId);
+  const session = step.sessionOf(sessionId);
+  const isPostponed = session?.idleSince !== undefined && lengthsOf(session, given.catalog).idleTimeoutMs !== undefined;
+  if (isPostponed || next.moves.length > 0 || floor.holder?.priority !== contender.priority)
+    logDecision(step, logged, sessionId);
   applyMoves(step, next, "replaced", contender);
   send(step, sessionId, { type: "renumber", contender: plainContender(contender), isRequest: true, given });
   return logged;
@@ -192,8 +197,10 @@ export function makeWait(
   const waiting = [...step.floor.queued, ...step.floor.paused].find(
     ({ sessionId }) => sessionId === contender.sessionId,
   );
-  // Often nothing changes when a waiting session asks again and must still wait.
-  if (waiting?.priority !== contender.priority || next.moves.length > 0) logDecision(step, logged, contender.sessionId);
+  // A preempted session that asks begins to wait for its request. Nothing changes when one that has asked asks again.
+  const begins = as === "paused" && step.sessionOf(contender.sessionId)?.request === undefined;
+  if (begins || waiting?.priority !== contender.priority || next.moves.length > 0)
+    logDecision(step, logged, contender.sessionId);
   applyMoves(step, next, "replaced", contender);
   send(step, contender.sessionId, { type: "queue", contender, decision: logged, turn, given });
 }

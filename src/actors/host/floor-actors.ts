@@ -237,7 +237,7 @@ export class FloorActors {
     this.#guard(() => {
       const { given } = command;
       this.#carryOutDue(given, "-");
-      if (this.#isOutdated(given)) this.#sendToArbiter({ type: "renumber", given });
+      if (this.#isOutdated(given)) this.#renumber(given);
       else if (this.#isAnotherHour(given)) this.#sendToArbiter({ type: "hours", given });
       // What was due may have ended the session.
       const session = this.#addressee(command);
@@ -353,6 +353,10 @@ export class FloorActors {
     return hours !== undefined && (now < hours.since || now >= hours.until);
   }
 
+  #renumber(given: Given): void {
+    this.#sendToArbiter({ type: "renumber", former: this.context.catalog!, given });
+  }
+
   /**
    * @param side part of the ids of effects: `-` for what is due before the command, `+` for what the command makes due
    */
@@ -369,7 +373,7 @@ export class FloorActors {
       this.#facts.push({ type: "at", now });
       this.#next = undefined;
       // The numbers of a new catalogue decide which deadlines are due.
-      if (this.#isOutdated(given)) this.#sendToArbiter({ type: "renumber", given: own });
+      if (this.#isOutdated(given)) this.#renumber(own);
       else if (due.session) this.#sendToSession(due.session, { type: "due", what: due.what!, given: own });
       else this.#sendToArbiter({ type: due.isHours ? "hours" : "due", given: own });
     }

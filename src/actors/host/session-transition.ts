@@ -52,6 +52,11 @@ function hiddenActivity(before: SessionValue, after: SessionValue): Transition["
   return { from: before.activity, to: after.activity };
 }
 
-/** A paused session no longer resumes by itself, or a queued one waits no more. The written states do not show that. */
-const givesUp = ({ value }: SessionMachineState, event: { type: string }): boolean =>
-  (value.lifecycle === "paused" || value.lifecycle === "created") && event.type === "yield";
+/**
+ * A paused session no longer resumes by itself, because it gave up or its user paused it too; or a queued one waits no
+ * more. The written states do not show that.
+ */
+const givesUp = ({ value, context }: SessionMachineState, event: { type: string }): boolean =>
+  event.type === "yield"
+    ? value.lifecycle === "paused" || value.lifecycle === "created"
+    : event.type === "session.pause" && context.pausedBy === "preemption";

@@ -129,7 +129,8 @@ export class XstateFloor {
     const activity = isHidden ? { from: before.value.activity, to: after.value.activity } : undefined;
     const { level } = after.context;
     const { lifecycle } = before.value;
-    const givesUp = (lifecycle === "paused" || lifecycle === "created") && event.type === "yield";
+    const isPausedAgain = event.type === "session.pause" && before.context.pausedBy === "preemption";
+    const givesUp = isPausedAgain || ((lifecycle === "paused" || lifecycle === "created") && event.type === "yield");
     if (from === to && !activity && level === before.context.level && !givesUp) return;
     const { reason, by } = event as unknown as Pick<Transition, "reason" | "by">;
     const runId = after.context.run?.id ?? before.context.run?.id;
