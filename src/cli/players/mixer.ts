@@ -202,18 +202,20 @@ export class Mixer {
     const isRaised = wanted > mixed.byDb;
     const steps = stepsBetween(mixed.byDb, wanted);
     this.#keep(mixed, steps);
-    for (const byDb of steps) {
+    const begunAt = performance.now();
+    for (const [at, byDb] of steps.entries()) {
       const { own } = mixed;
       // Somebody else may have turned it since the last step.
-      if (dial.isUsers && !(await this.#look(mixed, dial))) return false;
+      if (at > 0 && dial.isUsers && !(await this.#look(mixed, dial))) return false;
       if (!dial.isSame(own!, mixed.own!)) return true;
       const below = dial.below(mixed.own!, byDb);
       // What its user has raised meanwhile stays so.
-      const values = isRaised ? below.map((value, at) => Math.max(value, mixed.values[at]!)) : below;
+      const values = isRaised ? below.map((value, channel) => Math.max(value, mixed.values[channel]!)) : below;
       await dial.turn(mixed.stream, values);
       Object.assign(mixed, { byDb, values });
       if (byDb === wanted || this.#wantedOf(mixed) !== wanted) break;
-      await sleep(RAMP_MS / RAMP_STEPS);
+      // The calls take a part of the time.
+      await sleep(Math.max(0, begunAt + ((at + 1) * RAMP_MS) / RAMP_STEPS - performance.now()));
     }
     if (!(await isTaken(mixed, dial))) return false;
     this.#keep(mixed, []);

@@ -238,7 +238,8 @@ class Bridge {
 
   /** What an earlier bridge left of a player; the first player of the process gets it. */
   #takeFormer(pid: number | undefined): Left | undefined {
-    const at = pid === undefined ? -1 : this.#former.findIndex((each) => each.pid === pid);
+    const startedAt = pid === undefined ? undefined : startOf(pid);
+    const at = this.#former.findIndex((each) => each.pid === pid && each.startedAt === startedAt);
     return at < 0 ? undefined : this.#former.splice(at, 1)[0];
   }
 

@@ -3,7 +3,7 @@
  * sets; PulseAudio has the user's volume alone.
  */
 
-import { callSound, listStreams, pactl, type SoundNode, type SoundStream } from "./sound-streams.ts";
+import { callSound, pactl, type SoundNode, type SoundStream, volumeOf } from "./sound-streams.ts";
 
 /** The values of a stream's dial, and by how many dB the bridge has turned it down. `-Infinity`: silent. */
 export interface DialPosition {
@@ -50,8 +50,8 @@ export const PULSEAUDIO_DIAL: SoundDial = {
   isUsers: true,
   // Not as it was listed last: that may be from within an earlier change.
   async read({ index }) {
-    const { volume = [] } = (await listStreams()).find((stream) => stream.index === index) ?? {};
-    return volume.length === 0 ? undefined : volume;
+    const volume = await volumeOf(index);
+    return volume?.length === 0 ? undefined : volume;
   },
   async turn({ index }, values) {
     await pactl(["set-sink-input-volume", String(index), ...values.map(String)]);

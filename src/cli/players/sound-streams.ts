@@ -150,7 +150,7 @@ export async function listStreams(): Promise<SoundStream[]> {
         pids: pid === undefined ? [] : await withParents(pid),
         isCorked: corked,
         node: id !== undefined && serial !== undefined ? { id, serial } : undefined,
-        volume: Object.values(volume ?? {}).map(({ value }) => value),
+        volume: valuesOf(volume),
         role: properties["media.role"],
         application: properties["application.name"],
         keptAs: properties["module-stream-restore.id"],
@@ -158,6 +158,14 @@ export async function listStreams(): Promise<SoundStream[]> {
     }),
   );
 }
+
+/** The volume of one stream; undefined if it has ended. @throws like `callSound` */
+export async function volumeOf(index: number): Promise<readonly number[] | undefined> {
+  const stream = (await list<ListedStream>("sink-inputs")).find((each) => each.index === index);
+  return stream && valuesOf(stream.volume);
+}
+
+const valuesOf = (volume: ListedStream["volume"]): number[] => Object.values(volume ?? {}).map(({ value }) => value);
 
 interface ListedClient {
   index: number;
