@@ -2,11 +2,15 @@ import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 import { findPrograms } from "./test/support/programs/find-programs.ts";
+import { Chance } from "./test/support/runner/chance.ts";
 import { EndOfRun } from "./test/support/runner/end-of-run.ts";
+import { PATIENCE_MS } from "./test/support/runner/patience.ts";
 
 // Programs that tests start, and threads of the store, find their code compiled. Node.js compares it with the source.
 process.env["NODE_COMPILE_CACHE"] ??= fileURLToPath(new URL("node_modules/.cache/compile", import.meta.url));
 
+/** `TEST_ORDER`: the files are shuffled by this seed, as `npm run flakes` does. */
+const ORDER = process.env["TEST_ORDER"];
 /** What takes long begins first, so that no core is idle at the end. The simulation computes without a pause. */
 const LONG = ["/simulation/", "/real-agents/", "/deploy/", "/cluster/", "/page/", "/attacks/"];
 
@@ -18,20 +22,28 @@ class LongFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const rank = ({ moduleId, project }: TestSpecification): string => {
       if (!project.config.isolate) return `shared ${project.name}`;
+      if (ORDER !== undefined) return "";
       const index = LONG.findIndex((part) => moduleId.includes(part));
       return String.fromCharCode(48 + (index < 0 ? LONG.length : index));
     };
-    const sorted = await super.sort(files);
+    const sorted = ORDER === undefined ? await super.sort(files) : shuffled(files, Number(ORDER));
     return sorted.sort((one, other) => (rank(one) < rank(other) ? -1 : rank(one) > rank(other) ? 1 : 0));
   }
 }
 
+function shuffled(files: readonly TestSpecification[], seed: number): TestSpecification[] {
+  const chance = new Chance(seed);
+  const nameOf = ({ moduleId, project }: TestSpecification) => `${project.name} ${moduleId}`;
+  const left = files.toSorted((one, other) => (nameOf(one) < nameOf(other) ? -1 : 1));
+  return files.map(() => left.splice(chance.below(left.length), 1)[0]!);
+}
+
 /**
- * Tests that start real processes get another try on a shared CI machine. A fault that stays fails every try, and the end
- * of the run names each test that was tried again. `TEST_RETRIES` is the number of tries after the first.
+ * Tests that start real processes get another try, two on a shared CI machine. A fault that stays fails every try, and
+ * the end of the run names each test that was tried again. `TEST_RETRIES` is the number of tries after the first.
  */
 const IS_CI = process.env["CI"] === "true";
-const RETRIES = Number(process.env["TEST_RETRIES"] ?? (IS_CI ? 2 : 0));
+const RETRIES = Number(process.env["TEST_RETRIES"] ?? (IS_CI ? 2 : 1));
 /** `TEST_SECOND_TRY=true`: each test fails once at first, which shows whether a second try can pass. */
 const fails = process.env["TEST_SECOND_TRY"] === "true";
 const retry = fails ? 1 : RETRIES;
@@ -40,6 +52,7 @@ const retry = fails ? 1 : RETRIES;
 const SHARING = { isolate: false, restoreMocks: true, unstubEnvs: true };
 /** Files that talk to nodes, in their own process or another, and leave nothing in it. */
 const TALKING = [
+  "test/docs/**/*.test.ts",
   "test/e2e/*.test.ts",
   ...["client", "contract", "crash", "doors", "minds", "streams", "watching"].map(
     (name) => `test/e2e/${name}/**/*.test.ts`,
@@ -57,6 +70,7 @@ const LONG_TESTS = [
   "test/e2e/client/browsers.test.ts",
   "test/e2e/cluster/**/*.test.ts",
   "test/e2e/deploy/**/*.test.ts",
+  "test/e2e/left-programs.test.ts",
   "test/e2e/page/copies.test.ts",
   "test/e2e/page/deletion.test.ts",
   "test/e2e/page/focus.test.ts",
@@ -76,6 +90,7 @@ const PROGRAMS = [
   ...["acp/*", "programs/*", "mcp-*", "reply-memory"].map((name) => `test/unit/agents/${name}.test.ts`),
   "test/unit/bus/message-pieces.test.ts",
   ...["every-floor", "invariants.property"].map((name) => `test/unit/actors/${name}.test.ts`),
+  "test/unit/{end-of-run,flakes,own-programs}.test.ts",
 ];
 
 export default defineConfig({
@@ -87,12 +102,12 @@ export default defineConfig({
         extends: true,
         test: {
           name: "unit",
-          include: ["test/*.test.ts", "test/docs/**/*.test.ts", "test/unit/**/*.test.ts"],
+          include: ["test/*.test.ts", "test/unit/**/*.test.ts"],
           exclude: PROGRAMS,
           ...SHARING,
         },
       },
-      { extends: true, test: { name: "programs", include: PROGRAMS } },
+      { extends: true, test: { name: "programs", include: PROGRAMS, retry } },
       { extends: true, test: { name: "contract", include: ["test/contract/**/*.test.ts"], retry, ...SHARING } },
       {
         extends: true,
@@ -104,28 +119,27 @@ export default defineConfig({
           name: "e2e",
           include: ["test/e2e/**/*.test.ts", "test/faults/**/*.test.ts"],
           exclude: [...TALKING, PAGE, ...LONG_TESTS, ...ALONE],
-          testTimeout: 60_000,
           retry,
         },
       },
       {
         extends: true,
-        test: { name: "page", include: [PAGE], exclude: LONG_TESTS, testTimeout: 60_000, retry, ...SHARING },
+        test: { name: "page", include: [PAGE], exclude: LONG_TESTS, retry, ...SHARING },
       },
-      { extends: true, test: { name: "long", include: LONG_TESTS, exclude: ALONE, testTimeout: 60_000, retry } },
+      { extends: true, test: { name: "long", include: LONG_TESTS, exclude: ALONE, retry } },
       { extends: true, test: { name: "alone", include: ALONE, retry, sequence: { groupOrder: 1 } } },
       {
         extends: true,
-        test: { name: "talking", include: TALKING, exclude: LONG_TESTS, testTimeout: 60_000, retry, ...SHARING },
+        test: { name: "talking", include: TALKING, exclude: LONG_TESTS, retry, ...SHARING },
       },
     ],
     // No test asks how long something takes: these only end what hangs, on a machine that is busy too.
-    testTimeout: 90_000,
-    hookTimeout: 60_000,
-    expect: { poll: { timeout: 15_000 } },
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
+    expect: { poll: { timeout: PATIENCE_MS } },
     pool: "forks",
     reporters: ["default", new EndOfRun(IS_CI)],
-    setupFiles: fails ? ["test/support/runner/failing-first-try.ts"] : [],
+    setupFiles: ["test/support/runner/own-programs.ts", ...(fails ? ["test/support/runner/failing-first-try.ts"] : [])],
     sequence: { sequencer: LongFirst },
     // Twice the cores of the machines that check: many tests wait for real processes.
     maxWorkers: 4,

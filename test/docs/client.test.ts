@@ -71,7 +71,7 @@ test("the programs of docs/use/client.md compile under strict", async () => {
   expect((await compiled).stdout).toContain("program-1.tsx");
   const { stdout } = await execute(process.execPath, [compiler, "-p", folder]).catch((failure) => failure);
   expect(stdout).toBe("");
-}, 60_000);
+});
 
 test("the commands of docs/use/client.md run", async () => {
   const reading = readSettings({ PORT: "0", INTERLOCK_STORE: "sqlite::memory:", LOG_LEVEL: "silent" });
@@ -89,4 +89,4 @@ test("the commands of docs/use/client.md run", async () => {
   } finally {
     await app.stop();
   }
-}, 30_000);
+});

@@ -54,40 +54,36 @@ async function typesFrom(url: string, count: number): Promise<string[]> {
   return types.slice(0, count);
 }
 
-test.each(["README.md", "docs/use/guide-agents.md"])(
-  "the commands of %s answer as shown",
-  async (path) => {
-    const url = await startNode();
-    let asked: ShownRequest[] = [];
-    let compared = 0;
-    for (const { info, text } of readPage(path).blocks) {
-      if (info === "sh") {
-        asked = requestsOf(text) ?? [];
-        if (asked.some(({ isStream }) => isStream)) continue;
-      }
-      if (info === "json" && asked.length > 0) {
-        const shown = answersOf(text);
-        expect(shown.length, text).toBe(asked.length);
-        for (const [index, request] of asked.entries()) {
-          const answer = await answerTo(request, request.url.replace(SHOWN_URL, url));
-          expect(difference(shown[index], answer), request.url).toBeUndefined();
-          compared += 1;
-        }
-        asked = [];
-      }
-      if (info === "text" && asked[0]?.isStream) {
-        const shown = [...text.matchAll(/"type":"(\w+)"/g)].map(([, type]) => type!);
-        // A page may show a few of many frames.
-        const types = await typesFrom(asked[0].url.replace(SHOWN_URL, url), path === "README.md" ? 12 : shown.length);
-        expect(types).toEqual(expect.arrayContaining(shown));
-        asked = [];
+test.each(["README.md", "docs/use/guide-agents.md"])("the commands of %s answer as shown", async (path) => {
+  const url = await startNode();
+  let asked: ShownRequest[] = [];
+  let compared = 0;
+  for (const { info, text } of readPage(path).blocks) {
+    if (info === "sh") {
+      asked = requestsOf(text) ?? [];
+      if (asked.some(({ isStream }) => isStream)) continue;
+    }
+    if (info === "json" && asked.length > 0) {
+      const shown = answersOf(text);
+      expect(shown.length, text).toBe(asked.length);
+      for (const [index, request] of asked.entries()) {
+        const answer = await answerTo(request, request.url.replace(SHOWN_URL, url));
+        expect(difference(shown[index], answer), request.url).toBeUndefined();
         compared += 1;
       }
+      asked = [];
     }
-    expect(compared).toBeGreaterThan(4);
-  },
-  30_000,
-);
+    if (info === "text" && asked[0]?.isStream) {
+      const shown = [...text.matchAll(/"type":"(\w+)"/g)].map(([, type]) => type!);
+      // A page may show a few of many frames.
+      const types = await typesFrom(asked[0].url.replace(SHOWN_URL, url), path === "README.md" ? 12 : shown.length);
+      expect(types).toEqual(expect.arrayContaining(shown));
+      asked = [];
+      compared += 1;
+    }
+  }
+  expect(compared).toBeGreaterThan(4);
+});
 
 test("the comparison of shown and real output finds differences", () => {
   expect(difference({ a: "…", b: [{ c: 1 }] }, { a: 7, b: [{ c: 1, d: 2 }, 3], e: 4 })).toBeUndefined();
@@ -211,4 +207,4 @@ test("the programs of README.md run", async () => {
   const ended = once(server, "exit");
   server.kill("SIGTERM");
   expect(await ended).toEqual([0, null]);
-}, 30_000);
+});

@@ -39,10 +39,10 @@ describeWith([POSTGRES, REDIS], "several nodes as the pages show them", (startPo
     const { url, drop } = await postgres().makeDatabase();
     closing.push(drop);
     store = url;
-  }, 60_000);
+  });
   afterAll(async () => {
     for (const close of closing.reverse()) await close();
-  }, 60_000);
+  });
 
   const run = (words: readonly string[], env: Record<string, string> = {}): ChildProcess => {
     const child = spawn(process.execPath, words, {
@@ -104,7 +104,7 @@ describeWith([POSTGRES, REDIS], "several nodes as the pages show them", (startPo
     await stream.until(({ type, data }) => type === "complete" && data["runId"] === runId);
     await stream.close();
     await stop();
-  }, 60_000);
+  });
 
   test("the queue is found by the epoch, as docs/operate/operations.md shows", async () => {
     const [sql] = /'(SELECT [^']+)'/.exec(shown(operations, "SELECT epoch")[0])!.slice(1);
@@ -116,7 +116,7 @@ describeWith([POSTGRES, REDIS], "several nodes as the pages show them", (startPo
     const printed = await textOf(run([...words.slice(0, -2), hostname, port]).stdout!);
     const none = '{"active":0,"prioritized":0,"waiting":0,"delayed":0}';
     expect(printed).toBe(`runs ${none}\nalarms ${none}\n`);
-  }, 30_000);
+  });
 
   test("after a restored store got a new epoch, clients read from the beginning", async () => {
     const before = await startNodes();
@@ -129,5 +129,5 @@ describeWith([POSTGRES, REDIS], "several nodes as the pages show them", (startPo
     expect((await ask(after.url, "/session/talk")).position).toMatch(/^r1\./);
     await stream.close();
     await after.stop();
-  }, 60_000);
+  });
 });

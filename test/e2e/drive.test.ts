@@ -157,7 +157,6 @@ it.concurrent.each(SPOKEN)(
     const { sessions } = await client.listSessions({ pageSize: 200 });
     expect(sessions).toEqual([]);
   },
-  120_000,
 );
 
 it.concurrent("the drive against the car has a prompt over the music and in a call, and the timeline explains it", async () => {
@@ -172,7 +171,7 @@ it.concurrent("the drive against the car has a prompt over the music and in a ca
   expect(told).toContain("Music ▶ is in front, at its own volume");
   expect(told).toContain("Music ‖ is paused for Phone");
   expect(told).toContain("Navigation prompt ▽ starts, at its own volume");
-}, 60_000);
+});
 
 it.concurrent("the drive reports that no node answers, in a sentence", async () => {
   const url = `http://127.0.0.1:${await freePort()}`;
@@ -207,7 +206,7 @@ it.concurrent("the drive sends the token to a node with authentication, and says
   } finally {
     await rm(folder, { recursive: true });
   }
-}, 60_000);
+});
 
 it.concurrent("the drive reports an invalid address", async () => {
   const { code, text } = await printed("nowhere");
@@ -251,7 +250,7 @@ it.concurrent("the drive fails when a scene does not go as the rules say, and pl
   } finally {
     await rm(folder, { recursive: true });
   }
-}, 60_000);
+});
 
 it.concurrent("the drive leaves nothing running when it is stopped", async () => {
   await using server = await serve();

@@ -1,4 +1,5 @@
 import { execFile } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
 import { mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
@@ -17,7 +18,7 @@ const TESTS = `import { expect, test } from "vitest";
 async function run(
   settings: object,
   { tests = TESTS, isCi = false } = {},
-): Promise<{ printed: string; code: unknown }> {
+): Promise<{ printed: string; code: unknown; repeated: string }> {
   const folder = await mkdtemp(join(tmpdir(), "interlock-repeated-"));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
   await symlink(join(root, "node_modules"), join(folder, "node_modules"));
@@ -31,20 +32,31 @@ async function run(
   );
   const vitest = join(root, "node_modules/vitest/vitest.mjs");
   return new Promise((done) => {
-    const env = { ...process.env, CI: isCi ? "true" : "", NO_COLOR: "1" };
-    execFile(process.execPath, [vitest, "run"], { cwd: folder, env }, (error, stdout) =>
-      done({ printed: stdout, code: error?.code ?? 0 }),
-    );
+    const kept = join(folder, "repeated");
+    const env = { ...process.env, CI: isCi ? "true" : "", NO_COLOR: "1", TEST_REPEATED: kept };
+    execFile(process.execPath, [vitest, "run"], { cwd: folder, env }, (error, stdout) => {
+      const repeated = existsSync(kept) ? readFileSync(kept, "utf8") : "";
+      done({ printed: stdout, code: error?.code ?? 0, repeated });
+    });
   });
 }
 
 test("a test run lists each test that was retried, at its end, with the failure of the first attempt", async () => {
-  const { printed } = await run({ retry: 2 });
+  const { printed, repeated } = await run({ retry: 2 }, { isCi: true });
   const end = printed.slice(printed.indexOf("REPEATED"));
   expect(end).toMatch(/^REPEATED {2}tests that failed and ran again: 2\n/);
   expect(end).toContain("a.test.js > shaky (try 2 passed; the first: tries: expected 1 to be greater than 1)");
   expect(end).toContain("a.test.js > broken (try 3 failed too; the first: always)");
   expect(end).not.toContain("steady");
+  // For the line at the very end of what CI runs.
+  expect(repeated).toBe("a.test.js > shaky\na.test.js > broken\n");
+});
+
+test("outside CI a test that passed at its second try is named with the failure of the first, to be reported", async () => {
+  const { printed, code, repeated } = await run({ retry: 1 });
+  const shaky = "passed at the second try: a.test.js > shaky (the first: tries: expected 1 to be greater than 1); ";
+  expect([code, printed.match(/ passed at .*/g)]).toEqual([1, [` ${shaky}please report it`]]);
+  expect([printed.includes("REPEATED"), repeated]).toEqual([false, ""]);
 });
 
 describe("a suite that needs two programs, of which one is there", () => {
@@ -76,6 +88,7 @@ describe("a suite that needs two programs, of which one is there", () => {
 });
 
 test("TEST_SECOND_TRY makes the first attempt of each test fail, so that the second one counts", async () => {
-  const { printed } = await run({ retry: 2, setupFiles: [join(root, "test/support/runner/failing-first-try.ts")] });
+  const setupFiles = [join(root, "test/support/runner/failing-first-try.ts")];
+  const { printed } = await run({ retry: 2, setupFiles }, { isCi: true });
   expect(printed).toContain("a.test.js > steady (try 2 passed; the first: the first try fails on purpose)");
 });

@@ -42,8 +42,8 @@ test("due effects are armed again as soon as a bus returns that may have lost th
     await queue.close();
   });
   await orchestrator.start();
-  await vi.waitFor(() => expect(added.mock.calls.map(([effect]) => effect.id)).toEqual(["wish"]));
+  await expect.poll(() => added.mock.calls.map(([effect]) => effect.id)).toEqual(["wish"]);
   recover();
-  await vi.waitFor(() => expect(added.mock.calls.map(([effect]) => effect.id)).toEqual(["wish", "wish"]));
+  await expect.poll(() => added.mock.calls.map(([effect]) => effect.id)).toEqual(["wish", "wish"]);
   expect(log.lines).toEqual([]);
 });

@@ -13,7 +13,6 @@ import { perTest } from "../../support/servers/shared-server.ts";
 import { decode, encode } from "./bus-contract.ts";
 
 // Long enough for servers to start and stop.
-vi.setConfig({ testTimeout: 30_000 });
 
 describeWith([REDIS_PROCESS], "the bus over a failing Redis", (startRedis) => {
   const startOne = perTest(startRedis);

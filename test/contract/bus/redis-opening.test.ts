@@ -3,7 +3,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { promisify } from "node:util";
-import { expect, onTestFinished, test, vi } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { describeWith } from "../../support/programs/suites.ts";
 import { turn } from "../../support/runner/virtual-clock.ts";
 import { freePort } from "../../support/servers/free-port.ts";
@@ -14,7 +14,6 @@ import { makeFolder } from "../../support/stores/sqlite-place.ts";
 import { decode, encode } from "./bus-contract.ts";
 
 // Long enough for the timeout of a server that does not answer.
-vi.setConfig({ testTimeout: 30_000 });
 
 describeWith([REDIS_PROCESS], "opening a bus over Redis", (startRedis) => {
   const startOne = perTest(startRedis);

@@ -51,7 +51,7 @@ describeWith([smallPostgres()], "a standby of PostgreSQL that is promoted", (sta
     expect(store.isReplaced).toBe(false);
     // A node that was there has seen that nothing is missing, so that another one starts.
     expect((await openNode(url)).epoch).toBe(store.epoch);
-  }, 120_000);
+  });
 
   test("without the last commits: every node refuses it, also one that lost none and one that starts, until it has a new epoch", async () => {
     const { url } = await primary().makeDatabase();
@@ -72,7 +72,7 @@ describeWith([smallPostgres()], "a standby of PostgreSQL that is promoted", (sta
     await expect(openNode(url)).rejects.toThrow("it lacks commits that were acknowledged");
     await askDatabase(url, "UPDATE interlock.meta SET epoch = 'r1'");
     expect((await openNode(url)).epoch).toBe("r1");
-  }, 120_000);
+  });
 
   test("while no node ran: a node that starts refuses it until it has a new epoch, or gives it one, and starts after that", async () => {
     const { url } = await primary().makeDatabase();
@@ -87,7 +87,7 @@ describeWith([smallPostgres()], "a standby of PostgreSQL that is promoted", (sta
     const { epoch } = await openNode(url, { lostCommits: "new-epoch" });
     expect(epoch).not.toBe(before.epoch);
     expect((await openNode(url)).epoch).toBe(epoch);
-  }, 120_000);
+  });
 
   test("without the last commits, where the operator wants it: the node starts again with a new epoch, and its readers begin anew", async () => {
     const { url } = await primary().makeDatabase();
@@ -110,5 +110,5 @@ describeWith([smallPostgres()], "a standby of PostgreSQL that is promoted", (sta
     await stream.until(({ events }) => events.some(({ type }) => type === "reset"));
     node.signal("SIGTERM");
     expect(await node.ended).toEqual({ code: 0, signal: null });
-  }, 120_000);
+  });
 });

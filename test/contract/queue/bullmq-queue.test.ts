@@ -24,7 +24,6 @@ import { KeptLog } from "../../support/stores/sqlite-place.ts";
 import { carryOut, runOf } from "./queue-contract.ts";
 
 // Long enough for locks to expire and servers to come back.
-vi.setConfig({ testTimeout: 60_000 });
 
 /** More than a series of faults that could be chance. */
 const RECONNECTIONS = 8;
@@ -104,7 +103,7 @@ describeWith([REDIS_PROCESS], "the run queue over BullMQ", (startRedis) => {
       return entries.map(({ at, sessionId, type, json }) => `${at} ${sessionId} ${type} ${json}`);
     };
     // The last deadlines are carried out by alarms alone.
-    await expect.poll(async () => (await readLog()).length, { timeout: 30_000 }).toBeGreaterThanOrEqual(length);
+    await expect.poll(async () => (await readLog()).length).toBeGreaterThanOrEqual(length);
     return readLog();
   }
 
@@ -246,7 +245,7 @@ describeWith([REDIS_PROCESS], "the run queue over BullMQ", (startRedis) => {
     while (clock.now() < dueAt + 1_000) await turn();
     await sweep();
     await work.until(1, run.id);
-    await vi.waitUntil(() => fired.length === 1);
+    await expect.poll(() => fired.length).toBe(1);
   });
 
   test("a run leaves no keys in Redis, whether it succeeded, failed or was no longer needed", async () => {
@@ -363,7 +362,7 @@ describeWith([REDIS_PROCESS], "the run queue over BullMQ", (startRedis) => {
     };
     const before = await connections();
     await admin.replicaof("127.0.0.1", "1");
-    await expect.poll(connections, { timeout: 20_000 }).toBeGreaterThan(before + RECONNECTIONS);
+    await expect.poll(connections).toBeGreaterThan(before + RECONNECTIONS);
     await admin.replicaof("NO", "ONE");
     expect(reasons).not.toEqual([]);
     expect(reasons).toEqual([...new Set(reasons)]);

@@ -90,5 +90,5 @@ for (const [name, words, glue] of [
     expect(await countEvents(store)).toBe(6_000);
     await store.close();
     expect((await stat(file)).size).toBeLessThanOrEqual(1_000 * 4_096 + 3 * bytes);
-  }, 60_000);
+  });
 }

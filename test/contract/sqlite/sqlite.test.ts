@@ -287,7 +287,7 @@ describe("opening a SQLite file", () => {
     const threads = keepThreads();
     const store = await open(file, { startCheckSize: 0 });
     // -1: the thread has ended.
-    await vi.waitUntil(() => threads[1]?.threadId === -1, { timeout: 20_000 });
+    await vi.waitUntil(() => threads[1]?.threadId === -1);
     expect(store.faults()).toEqual([]);
     expect(log.lines).toEqual([]);
   });
@@ -379,7 +379,6 @@ describe("a store that cannot write", () => {
       const oldest = await store.listMessages(A, { after: "m0" as MessageId, limit: 1 });
       expect(oldest?.messages.map(({ id }) => id)).toEqual(["m1"]);
     },
-    30_000,
   );
 
   testWith(

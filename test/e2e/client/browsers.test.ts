@@ -168,7 +168,7 @@ function behavesIn(evaluate: (expression: string) => Promise<string>): void {
     expect(state).toBe("active");
     const ann = new Caller(guarded, KEY);
     const stateNow = async () => (await accepted(ann.get(`/session/${id}`))).session.state;
-    await expect.poll(stateNow, { timeout: 15_000 }).toBe("paused");
+    await expect.poll(stateNow).toBe("paused");
   });
 
   test("a stream reconnects after a cut, a 502 without CORS headers, and a refused connection; 204 ends it", async () => {

@@ -39,11 +39,11 @@ describeInChromium("the hooks of interlock/react", (open) => {
       .waitFor();
     // One stream for each session, one for the floor, one for all floors, one connection, although React mounts each
     // component twice.
-    expect(JSON.parse((await node.get("/health")).text).connections).toBe(5);
+    await expect.poll(async () => JSON.parse((await node.get("/health")).text).connections).toBe(5);
     // The participant's hook sends heartbeats, and each renews the lease.
     const { leaseUntil = 0 } = await player.see(played.id);
     const isKept = async () => ((await player.see(played.id)).leaseUntil ?? 0) > leaseUntil + LEASE_MS / 2;
-    await expect.poll(isKept, { timeout: 15_000 }).toBe(true);
+    await expect.poll(isKept).toBe(true);
     await page.getByLabel("player").getByText("active").waitFor();
     await accepted(ann.on(phone.id, "archive"));
     await page.getByLabel("chat").getByText("active").waitFor();

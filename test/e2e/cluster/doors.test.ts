@@ -1,12 +1,13 @@
 import { createMCPClient } from "@ai-sdk/mcp";
 import { lastAssistantMessageIsCompleteWithApprovalResponses } from "ai";
 import OpenAI from "openai";
-import { beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { scripted } from "../../support/catalogs/e2e-catalog.ts";
 import { HeadlessChat } from "../../support/clients/headless-chat.ts";
 import type { ChildServer } from "../../support/nodes/child-server.ts";
 import { Cluster, describeClusters } from "../../support/nodes/cluster.ts";
 import { atEndOfSuite } from "../../support/runner/at-end-of-suite.ts";
+import { beforeTries } from "../../support/runner/before-tries.ts";
 
 /** Replies for three seconds. */
 const SLOW = { name: "slow", adapter: { kind: "scripted", replies: [{ say: ["tock "], delay: "50ms", repeat: 60 }] } };
@@ -21,10 +22,10 @@ describeClusters("the doors of several gateways", (servers) => {
   let there: ChildServer;
   let count = 0;
 
-  beforeAll(async () => {
+  beforeTries(async () => {
     cluster = await Cluster.make(servers, { catalog: CATALOG, atEnd });
     [here, there] = await cluster.startAll(["gateway"], ["gateway"], ["orchestrator"], ["worker"]);
-  }, 60_000);
+  });
 
   const newId = () => `door-${process.pid}-${count++}-${Date.now().toString(36)}`;
   const openai = (node: ChildServer) => new OpenAI({ baseURL: `${node.url}/v1`, apiKey: "none", maxRetries: 0 });

@@ -20,14 +20,6 @@ const CATALOG = {
   ],
 };
 
-/**
- * The last event before a pause arrives within 1.5 s even if the bus lost it; on two busy cores within three times
- * that.
- */
-const MENDED_MS = 4_500;
-/** Readers reconnect after two seconds, and are delayed for up to five if all of them reconnect at once. */
-const RESUMED_MS = 25_000;
-
 describeClusters("several gateways", (servers) => {
   const atEnd = atEndOfSuite();
   let cluster: Cluster;
@@ -168,7 +160,7 @@ describeClusters("several gateways", (servers) => {
     // Messages were lost indeed, and no stream was closed to recover from it.
     expect(await gaps()).toBeGreaterThan(before);
     for (const { stream } of [...readers.keys(), connection]) expect(stream.ending).toBeUndefined();
-  }, 60_000);
+  });
 
   test("the last event before a silence arrives soon, though the bus lost it", async () => {
     const proxy = await DeafProxy.start(servers.redis().url);
@@ -181,9 +173,8 @@ describeClusters("several gateways", (servers) => {
     expect(proxy.count).toBe(0);
     proxy.lost = ".floor.u:quiet";
     await here.ask("PATCH", "/session/quiet", { title: "lost" });
-    const tookMs = await within(MENDED_MS, "mending a lost message", titleIs("lost"));
+    await titleIs("lost");
     expect(proxy.count).toBeGreaterThan(0);
-    console.info(`a lost last event was there after ${tookMs} ms`);
   });
 
   test("the readers of a killed gateway with five hundred readers lose no event", async () => {
@@ -206,12 +197,12 @@ describeClusters("several gateways", (servers) => {
     });
     await Promise.all([...readers].map(([reader, id]) => reader.until((transcript) => transcript.seqOf(id) > 6)));
     await dying.kill();
-    const tookMs = await within(RESUMED_MS, "going on elsewhere", all(there));
+    const tookMs = await within("going on elsewhere", all(there));
     console.info(`500 readers went on at another gateway after ${tookMs} ms`);
     isOver = true;
     await Promise.all(work);
     await haveAll(readers);
-  }, 60_000);
+  });
 
   test("an agent defined at one gateway answers at others, also after a restart, until it is deleted", async () => {
     const body = { name: "helper", basedOn: "general", workspaceId: "w" };
@@ -219,11 +210,11 @@ describeClusters("several gateways", (servers) => {
     const create = (at: typeof here) =>
       at.post("/session/create", { agentId: "helper", workspaceId: "w", activate: true });
     // The other nodes learn of the agent over the bus; until then it does not exist for them.
-    await expect.poll(async () => (await create(there)).status, { timeout: 20_000 }).toBe(200);
+    await expect.poll(async () => (await create(there)).status).toBe(200);
     const session = (await create(there)).body.session as unknown as { id: string; agentId: string };
     await say(there, session.id, "hello");
-    const isSaid = async () => (await messagesOf(there, session.id)).at(-1)?.content;
-    await expect.poll(isSaid, { timeout: 20_000 }).toBe("Here.");
+    const said = async () => (await messagesOf(there, session.id)).at(-1);
+    await expect.poll(said).toMatchObject({ content: "Here.", status: "success" });
 
     const third = await cluster.start(["gateway", "orchestrator", "worker"]);
     const shown = (await third.ask("GET", "/agents?workspaceId=w")).body as unknown as { agents: object[] };
@@ -240,8 +231,8 @@ describeClusters("several gateways", (servers) => {
     expect(old.state).toBe("archived");
 
     expect((await there.ask("DELETE", `/agents/definitions/${session.agentId}`)).status).toBe(200);
-    await expect.poll(async () => (await create(here)).status, { timeout: 20_000 }).toBe(404);
-  }, 90_000);
+    await expect.poll(async () => (await create(here)).status).toBe(404);
+  });
 
   test("a node without the gateway role reports its health, and refuses all other requests", async () => {
     for (const node of [orchestrator, worker]) {

@@ -7,8 +7,6 @@ import { Cluster, describeClusters } from "../../support/nodes/cluster.ts";
 
 const CATALOG = { agents: [{ name: "general" }] };
 const USERS = Array.from({ length: 12 }, (_, n) => `user${n}`);
-/** On two cores that other tests share. */
-const SEEN_MS = 60_000;
 
 /** The answer of every floor at a gateway. */
 async function askAll(door: ChildServer): Promise<number[]> {
@@ -28,8 +26,11 @@ describeClusters("one node of several", (servers) => {
     ]);
     const partitions = (node: ChildServer) => node.metric("interlock_partitions_owned");
     for (const node of [wrong, right]) {
-      await expect.poll(() => partitions(node), { timeout: SEEN_MS }).toBeLessThan(256);
-      expect(await partitions(node)).toBeGreaterThan(0);
+      const hasSome = async () => {
+        const count = await partitions(node);
+        return count > 0 && count < 256;
+      };
+      await expect.poll(hasSome).toBe(true);
     }
     for (const door of [wrong, right]) expect(await askAll(door)).toEqual(ALL_WELL);
     await proxy.setWrongBy(0);
@@ -38,9 +39,9 @@ describeClusters("one node of several", (servers) => {
       const { body } = await wrong.post("/session/create", {});
       return Math.abs((body.session as unknown as { createdAt: number }).createdAt - Date.now()) < 60_000;
     };
-    await expect.poll(isRight, { timeout: SEEN_MS, interval: 500 }).toBe(true);
+    await expect.poll(isRight).toBe(true);
     for (const door of [wrong, right]) expect(await askAll(door)).toEqual(ALL_WELL);
-  }, 120_000);
+  });
 
   test("a node that alone is cut off from the database leaves its floors to the others, and is not ready", async () => {
     const cluster = await Cluster.make(servers, { catalog: CATALOG, settings: { INTERLOCK_LEASE: "1s" } });
@@ -55,11 +56,11 @@ describeClusters("one node of several", (servers) => {
     expect(await askAll(whole)).toEqual(ALL_WELL);
     proxy.stall();
     const away = [503, ["the store does not answer this node"]];
-    await expect.poll(() => readiness(cut), { timeout: SEEN_MS }).toEqual(away);
+    await expect.poll(() => readiness(cut)).toEqual(away);
     expect(await askAll(whole)).toEqual(ALL_WELL);
     expect(await readiness(whole)).toEqual([200, []]);
     proxy.resume();
-    await expect.poll(() => readiness(cut), { timeout: SEEN_MS }).toEqual([200, []]);
+    await expect.poll(() => readiness(cut)).toEqual([200, []]);
     expect(await askAll(cut)).toEqual(ALL_WELL);
-  }, 120_000);
+  });
 });

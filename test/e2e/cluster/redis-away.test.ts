@@ -15,14 +15,6 @@ const CATALOG = {
   ],
 };
 
-/**
- * A command is `unavailable` within 2 s. Without detection it would be after 5 s, so on two busy cores it gets a little
- * less than that.
- */
-const REFUSED_MS = 4_500;
-/** What Redis lost is found in the store within 10 s; on two busy cores within three times that. */
-const FOUND_MS = 30_000;
-
 describeClusters("nodes whose Redis is unavailable", (servers) => {
   const rename = (node: ChildServer, id: string, title: string) =>
     node.ask("PATCH", `/session/${id}`, { title }, `rename-${id}-${title}`);
@@ -32,11 +24,14 @@ describeClusters("nodes whose Redis is unavailable", (servers) => {
     reader.eventsOf(id, "session_updated").flatMap(({ data }) => data.title || []);
 
   const AWAY = [503, ["the bus is away"]];
+  /** The answer to a command once the bus counts as away. One that waits for its deadline says so. */
+  const REFUSED = [503, "unavailable", "the bus is away"];
+  const tellOf = ({ status, body }: Awaited<ReturnType<typeof rename>>) => [status, body.errorCode, body.error];
   const turnAway = async (...nodes: ChildServer[]) => {
-    for (const node of nodes) await expect.poll(() => readiness(node), { timeout: REFUSED_MS }).toEqual(AWAY);
+    for (const node of nodes) await expect.poll(() => readiness(node)).toEqual(AWAY);
   };
   const turnBack = async (...nodes: ChildServer[]) => {
-    for (const node of nodes) await expect.poll(() => readiness(node), { timeout: FOUND_MS }).toEqual([200, []]);
+    for (const node of nodes) await expect.poll(() => readiness(node)).toEqual([200, []]);
   };
 
   test("while Redis is frozen, writes are refused soon and never executed later, and streams continue from the store", async () => {
@@ -52,13 +47,8 @@ describeClusters("nodes whose Redis is unavailable", (servers) => {
     redis.freeze();
     onTestFinished(() => redis.thaw());
     const late = Array.from({ length: 5 }, (_, n) => `late${n}`);
-    let refused: Awaited<ReturnType<typeof rename>>[] = [];
-    const asked = Promise.all(late.map((title) => rename(door, "quiet", title))).then((answers) => {
-      refused = answers;
-    });
-    const tookMs = await within(REFUSED_MS, "refusing", asked);
-    console.info(`writes were refused ${tookMs} ms after Redis was frozen`);
-    expect(refused.map(({ status, body }) => [status, body.errorCode])).toEqual(late.map(() => [503, "unavailable"]));
+    const refused = await Promise.all(late.map((title) => rename(door, "quiet", title)));
+    expect(refused.map(tellOf)).toEqual(late.map(() => REFUSED));
     await turnAway(whole, door);
     for (const node of [whole, door]) expect((await rename(node, "quiet", "later")).status).toBe(503);
     expect((await door.ask("GET", "/session/quiet")).body.session.title).toBe("New Session");
@@ -75,7 +65,7 @@ describeClusters("nodes whose Redis is unavailable", (servers) => {
     await quiet.until(() => titlesOf(quiet, "quiet").length > late.length);
     expect(titlesOf(quiet, "quiet")).toEqual(["now", ...late]);
     for (const reader of [song, quiet]) reader.check();
-  }, 60_000);
+  });
 
   test("messages that a briefly frozen Redis delivers late change nothing", async () => {
     const cluster = await Cluster.make(servers, { catalog: CATALOG });
@@ -97,7 +87,7 @@ describeClusters("nodes whose Redis is unavailable", (servers) => {
     expect((await rename(home, "quiet", "now")).status).toBe(200);
     await quiet.until(() => titlesOf(quiet, "quiet").includes("now"));
     expect(titlesOf(quiet, "quiet")).toEqual(["now"]);
-  }, 60_000);
+  });
 
   test("while Redis is full, commands and events continue, and runs begin when it has room again", async () => {
     const cluster = await Cluster.make(servers, { catalog: CATALOG, settings: { INTERLOCK_LEASE: "1s" } });
@@ -114,21 +104,21 @@ describeClusters("nodes whose Redis is unavailable", (servers) => {
     const notQueued = () => home.metric("interlock_effects_not_queued_total");
     expect(await notQueued()).toBe(0);
     expect((await say(door, "quiet", "waits")).status).toBe(200);
-    await expect.poll(notQueued, { timeout: FOUND_MS }).toBeGreaterThan(0);
+    await expect.poll(notQueued).toBeGreaterThan(0);
     // Longer than a lease: orchestrators stay members.
     const until = Date.now() + 2_000;
     for (let n = 0; Date.now() < until; n++) expect((await rename(door, "quiet", `full${n}`)).status).toBe(200);
     const other = await cluster.start(["orchestrator"]);
-    await expect.poll(() => other.metric("interlock_partitions_owned"), { timeout: FOUND_MS }).toBeGreaterThan(0);
+    await expect.poll(() => other.metric("interlock_partitions_owned")).toBeGreaterThan(0);
     for (const node of [home, door, other]) expect(await readiness(node)).toEqual([200, []]);
     expect((await rename(door, "quiet", "last")).status).toBe(200);
     await quiet.until(() => titlesOf(quiet, "quiet").at(-1) === "last");
     expect(quiet.eventsOf("quiet", "complete")).toEqual([]);
     await admin.config("SET", "maxmemory", "0");
-    const foundMs = await within(FOUND_MS, "beginning what had to wait", quiet.has("quiet", "complete"));
+    const foundMs = await within("beginning what had to wait", quiet.has("quiet", "complete"));
     console.info(`a run that a full Redis did not take was completed ${foundMs} ms after Redis had room`);
     quiet.check();
-  }, 60_000);
+  });
 
   test("when Redis restarts empty, or is away for a while, streams stay open and no waiting run is forgotten", async () => {
     const cluster = await Cluster.make(servers, { catalog: CATALOG });
@@ -143,7 +133,6 @@ describeClusters("nodes whose Redis is unavailable", (servers) => {
     await redis.restart();
     await cluster.start(["worker"]);
     const foundMs = await within(
-      FOUND_MS,
       "finding what Redis forgot",
       Promise.all([
         waiting.has("waiting", "complete"),
@@ -155,13 +144,7 @@ describeClusters("nodes whose Redis is unavailable", (servers) => {
     expect((await home.post("/session/idle/resume")).status).toBe(200);
     const beats = readers.map(({ stream }) => stream.comments);
     await redis.kill();
-    let refused: Awaited<ReturnType<typeof rename>> | undefined;
-    const asked = rename(door, "waiting", "away").then((answer) => {
-      refused = answer;
-    });
-    const tookMs = await within(REFUSED_MS, "refusing", asked);
-    console.info(`a write was refused ${tookMs} ms after Redis was gone`);
-    expect([refused!.status, refused!.body.errorCode]).toEqual([503, "unavailable"]);
+    expect(tellOf(await rename(door, "waiting", "away"))).toEqual(REFUSED);
     await turnAway(home, door, other);
     // A reader that connects now gets the history, and receives events when the bus is back.
     const newcomer = await SessionReader.of(door, "waiting");
@@ -175,7 +158,6 @@ describeClusters("nodes whose Redis is unavailable", (servers) => {
     expect((await rename(door, "waiting", "away")).status).toBe(200);
     expect((await say(door, "waiting", "second")).status).toBe(200);
     const backMs = await within(
-      FOUND_MS,
       "going on",
       Promise.all([
         waiting.has("waiting", "complete", 2),
@@ -188,5 +170,5 @@ describeClusters("nodes whose Redis is unavailable", (servers) => {
     expect(titlesOf(waiting, "waiting")).toEqual(["sing", "away"]);
     for (const { stream } of [...readers, newcomer]) expect(stream.ending).toBeUndefined();
     for (const reader of [...readers, newcomer]) reader.check();
-  }, 120_000);
+  });
 });

@@ -1,15 +1,14 @@
 import { Queue } from "bullmq";
 import { Redis } from "ioredis";
-import { beforeAll, expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { create, readiness, say } from "../../support/clients/node-client.ts";
 import type { ChildServer } from "../../support/nodes/child-server.ts";
 import { Cluster, describeClusters } from "../../support/nodes/cluster.ts";
 import { atEndOfSuite } from "../../support/runner/at-end-of-suite.ts";
+import { beforeTries } from "../../support/runner/before-tries.ts";
 
 const CATALOG = { agents: [{ name: "general" }] };
 const USERS = Array.from({ length: 12 }, (_, n) => `user${n}`);
-/** On two cores that other tests share. */
-const SEEN_MS = 20_000;
 /** Pieces of messages that never end, in hundreds. */
 const PIECES = 500;
 
@@ -48,14 +47,14 @@ describeClusters("a stranger in Redis", (servers) => {
   let stranger: Redis;
   let epoch: string;
 
-  beforeAll(async () => {
+  beforeTries(async () => {
     const cluster = await Cluster.make(servers, { catalog: CATALOG, settings: { INTERLOCK_LEASE: "1s" }, atEnd });
     nodes = await cluster.startAll(["gateway"], ["orchestrator", "worker"], ["orchestrator", "worker"]);
     gateway = nodes[0]!;
     stranger = new Redis(servers.redis().url);
     atEnd(() => stranger.disconnect());
     epoch = String((await cluster.sql("SELECT epoch FROM interlock.meta"))[0]!["epoch"]);
-  }, 60_000);
+  });
 
   /** The status of a command to each user's floor. */
   async function askAll(): Promise<number[]> {
@@ -97,16 +96,16 @@ describeClusters("a stranger in Redis", (servers) => {
     servers.redis().freeze();
     onTestFinished(() => servers.redis().thaw());
     const statusIs = (status: number, node: ChildServer) =>
-      expect.poll(async () => (await readiness(node))[0], { timeout: SEEN_MS }).toBe(status);
+      expect.poll(async () => (await readiness(node))[0]).toBe(status);
     for (const node of nodes) await statusIs(503, node);
     servers.redis().thaw();
     for (const node of nodes) await statusIs(200, node);
-    await expect.poll(() => askAll(), { timeout: SEEN_MS }).toEqual(ALL_WELL);
+    await expect.poll(() => askAll()).toEqual(ALL_WELL);
   });
 
   test("members that died while Redis's clock was ahead own no floors", async () => {
     await stranger.zadd(`${epoch}.members`, Date.now() + 3_600_000, "died", 9e15, "stranger");
-    await expect.poll(() => stranger.zcard(`${epoch}.members`), { timeout: SEEN_MS }).toBe(2);
-    await expect.poll(() => askAll(), { timeout: SEEN_MS }).toEqual(ALL_WELL);
+    await expect.poll(() => stranger.zcard(`${epoch}.members`)).toBe(2);
+    await expect.poll(() => askAll()).toEqual(ALL_WELL);
   });
 });

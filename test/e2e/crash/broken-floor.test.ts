@@ -80,8 +80,9 @@ test("floors whose rows are broken or foreign are out of order, and no other flo
     onTestFinished(() => stream.cut());
     await stream.next("message");
   }
-  const logged = second.log.filter(({ msg }) => msg === "a command broke its floor");
-  expect(new Set(logged.map(({ floorId }) => floorId))).toEqual(new Set(broken.map((id) => `u:${id}`)));
+  const logged = () => second.log.filter(({ msg }) => msg === "a command broke its floor");
+  const floors = () => new Set(logged().map(({ floorId }) => floorId));
+  await expect.poll(floors).toEqual(new Set(broken.map((id) => `u:${id}`)));
   expect(await second.metric('interlock_floors_broken_total{what="snapshot"}')).toBeGreaterThanOrEqual(5);
 
   // Other floors work: an older one, whose run continues, and a new one.
@@ -97,11 +98,11 @@ test("floors whose rows are broken or foreign are out of order, and no other flo
 test("a broken floor is found in the log by the answer's traceId, and from there by its command, floor and session", async () => {
   const { status, body } = await second.post("/session/text/pause", {}, "my-key");
   expect(status).toBe(500);
-  const lines: object[] = second.log;
+  const lines = (): object[] => second.log;
   const { traceId } = body as unknown as { traceId: string };
-  const asked = lines.filter((line) => "traceId" in line && line.traceId === traceId);
-  expect(asked).toEqual([expect.objectContaining({ msg: "a request failed", commandId: "my-key" })]);
-  expect(lines).toContainEqual(
+  const asked = () => lines().filter((line) => "traceId" in line && line.traceId === traceId);
+  await expect.poll(asked).toEqual([expect.objectContaining({ msg: "a request failed", commandId: "my-key" })]);
+  expect(lines()).toContainEqual(
     expect.objectContaining({
       msg: "a command broke its floor",
       command: "session.pause",

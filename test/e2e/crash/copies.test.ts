@@ -70,4 +70,4 @@ test("a node that is killed between the commit of a copy and the end of its sour
     expect(session).toMatchObject({ state: "archived", replacedBy: copy });
     return;
   }
-}, 120_000);
+});

@@ -40,7 +40,7 @@ test("a killed program's session releases the floor, and the music continues at 
   await prompt.until(() => moves(prompt, "turn-left").at(-1)?.to === "paused");
   expect(moves(prompt, "turn-left").at(-1)).toMatchObject({ event: "yield", reason: "lease_expired" });
   expect(moves(music, "song").map(({ to }) => to)).toEqual(["active.idle", "ducked.idle", "active.idle"]);
-}, 60_000);
+});
 
 test("after a kill of the node, programs that still send heartbeats keep their place", async () => {
   const installation = await makeInstallation({ agents: PLAYERS }, { PORT: String(await freePort()) });
@@ -57,4 +57,4 @@ test("after a kill of the node, programs that still send heartbeats keep their p
   expect(moves(dead, "dead").at(-1)).toMatchObject({ reason: "lease_expired" });
   expect((await second.ask("GET", "/session/living")).body.session.state).toBe("active");
   expect(moves(living, "living")).toHaveLength(1);
-}, 60_000);
+});

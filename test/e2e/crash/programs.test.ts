@@ -79,8 +79,9 @@ test("a program gets a secret that its worker has from a file, and finds it in n
   const installation = await makeInstallation({ agents: [looks("variable", "SECRET_A"), looks("file", "SECRET_B")] });
   const settings = { SECRET_A: "from-a-variable-0123456789", SECRET_B_FILE: file };
   const server = await installation.start({ settings });
-  const warned = server.log.filter(({ msg }) => msg.includes("can read these variables"));
-  expect(warned).toMatchObject([{ variables: ["SECRET_A"] }]);
+  const isWarning = ({ msg }: { msg: string }) => msg.includes("can read these variables");
+  await server.logged(isWarning);
+  expect(server.log.filter(isWarning)).toMatchObject([{ variables: ["SECRET_A"] }]);
   for (const [agent, answer] of [
     ["variable", "26 1"],
     ["file", "22 0"],

@@ -8,10 +8,13 @@ import { beforeTries } from "../../support/runner/before-tries.ts";
 const SONG = Array.from({ length: 50 }, (_, n) => `la${n} `);
 const WHOLE = SONG.join("");
 const sings = { kind: "scripted", replies: [{ say: SONG, delay: "8ms" }] };
+/** The same song, which is never over on the node that is killed. */
+const BEGUN = ["la0 la1 la2 ", ...SONG.slice(3)];
+const singsForHours = { kind: "scripted", replies: [{ say: BEGUN, delay: "1h" }] };
 
 const asks = { ask: { question: "Which?", options: ["a"] }, say: ["You chose {answer}."] };
 
-const CATALOG = {
+const catalogOf = (sings: object) => ({
   agents: [
     { name: "singer", priority: 20, adapter: { ...sings, yields: "hold" } },
     { name: "yielder", priority: 20, adapter: { ...sings, yields: "abort" } },
@@ -21,7 +24,7 @@ const CATALOG = {
     { name: "idler", priority: 20, idle_timeout: "3s" },
     { name: "asker", priority: 20, adapter: { kind: "scripted", replies: [asks] } },
   ],
-};
+});
 
 /** One node was killed during all kinds of work, and another one started on its file. */
 let server: ChildServer;
@@ -62,11 +65,11 @@ async function sing(id: string, agentId: string): Promise<void> {
 beforeTries(async () => {
   for (const reader of readers.values()) reader.close();
   stored.clear();
-  const installation = await makeInstallation(CATALOG, { INTERLOCK_INTERACTION_TIMEOUT: "20s" }, atEnd);
+  const installation = await makeInstallation(catalogOf(sings), { INTERLOCK_INTERACTION_TIMEOUT: "20s" }, atEnd);
   atEnd(() => {
     for (const reader of [...readers.values(), connection]) reader.close();
   });
-  server = await installation.start();
+  server = await installation.start({ catalog: catalogOf(singsForHours) });
   connection = await new SessionReader(`${server.url}/events`).open();
   connectionId = (await connection.stream.next("connected")).data.connectionId;
   // With a second connection open, sessions that name no connection are not bound to the first.

@@ -141,7 +141,7 @@ test("a body that is refused anywhere leaves its connection to the next request,
     client.destroy();
   }
   expect(faults).toEqual([]);
-}, 120_000);
+});
 
 describeWithNginx("nginx with deploy/nginx.conf", (startNginx) => {
   test("a user's refused bodies fail no request of another user of the same proxy", async () => {
@@ -159,5 +159,5 @@ describeWithNginx("nginx with deploy/nginx.conf", (startNginx) => {
       client.destroy();
     }
     expect(faults).toEqual([]);
-  }, 120_000);
+  });
 });

@@ -45,7 +45,7 @@ describe("the image of the Dockerfile", () => {
   let app: string;
   beforeAll(async () => {
     app = await makeImage();
-  }, 120_000);
+  });
 
   /** Node with the image's arguments, and with only these variables in its environment. */
   const node = (words: readonly string[], env: Record<string, string> = {}): ChildProcess =>

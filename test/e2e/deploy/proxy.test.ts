@@ -87,7 +87,7 @@ describeWithNginx("nginx with deploy/nginx.conf", (startNginx) => {
     const statuses = await Promise.all(Array.from({ length: MANY }, () => open().catch(String)));
     expect(statuses.filter((status) => status !== 200)).toEqual([]);
     expect((await fetch(`${proxy}/session/talk`)).status).toBe(200);
-  }, 60_000);
+  });
 
   test("the proxy passes on an import that is larger than any other request", async () => {
     const { node, port } = await openInstallation();

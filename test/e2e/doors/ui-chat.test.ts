@@ -234,7 +234,7 @@ const statesOf = (chat: HeadlessChat) => toolsOf(chat).map(({ state }) => state)
 async function answered(chat: HeadlessChat, answer: () => unknown): Promise<void> {
   const { length } = chat.lastMessage!.parts;
   await answer();
-  await expect.poll(() => chat.lastMessage!.parts.length, { timeout: 10_000 }).toBeGreaterThan(length);
+  await expect.poll(() => chat.lastMessage!.parts.length).toBeGreaterThan(length);
   await until(() => chat.status === "ready" || chat.status === "error");
 }
 

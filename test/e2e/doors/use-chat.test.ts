@@ -51,7 +51,7 @@ describeInChromium(
         /** Resolves when the page shows these messages, and no reply is in progress. */
         async shows(...texts: string[]) {
           await page.getByLabel("status").getByText("ready").waitFor();
-          await expect.poll(() => messages.allInnerTexts(), { timeout: 10_000 }).toEqual(texts);
+          await expect.poll(() => messages.allInnerTexts()).toEqual(texts);
         },
       };
     }

@@ -69,7 +69,7 @@ describeDeployments("a cancel", { catalog: () => CATALOG }, (deployment) => {
   test.each([
     ["while a program starts", "starting", 1],
     ["while a program is in the middle of a tool", "coder", 2],
-  ])("a cancel %s leaves no process behind", { timeout: 120_000 }, async (_, agentId, processes) => {
+  ])("a cancel %s leaves no process behind", async (_, agentId, processes) => {
     const talk = await Talk.open(deployment, agentId);
     const runId = await talk.say("tool");
     await running(tag, processes);

@@ -98,7 +98,7 @@ describePage("deleting a session", (open) => {
     expect((await ben.see(id)).activity).toBe("running");
     await more.press("Enter");
     await page.getByRole("button", { name: EN.item, exact: true }).press("Enter");
-    await question.waitFor();
+    await hasFocus(question.getByRole("button", { name: EN.yes, exact: true }));
     await page.keyboard.press("Enter");
     await isLeft(page, id);
     await hasFocus(list.getByRole("link", { name: /^later/ }));

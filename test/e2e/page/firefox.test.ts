@@ -1,6 +1,7 @@
 import { expect, onTestFinished, test } from "vitest";
 import { describeInFirefox, type FirefoxPage } from "../../support/browsers/firefox.ts";
 import { startPageNode } from "../../support/browsers/page-stage.ts";
+import { PATIENCE_MS } from "../../support/runner/patience.ts";
 
 const node = await startPageNode();
 
@@ -9,7 +10,7 @@ const node = await startPageNode();
  */
 const find = ({ evaluate }: FirefoxPage, selector: string, text: string, press = false) =>
   evaluate(`new Promise((found, fail) => {
-    const until = Date.now() + 15_000;
+    const until = Date.now() + ${PATIENCE_MS};
     const look = () => {
       const parts = [...document.querySelectorAll(${JSON.stringify(selector)})];
       const part = parts.find(({ textContent }) => textContent.includes(${JSON.stringify(text)}));
@@ -58,5 +59,5 @@ describeInFirefox("the page in Firefox", (start) => {
     await press(page, "button", "中文");
     await find(page, "nav a", "状态机");
     expect(page.faults).toEqual([]);
-  }, 120_000);
+  });
 });

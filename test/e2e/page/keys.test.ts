@@ -75,14 +75,15 @@ describePage("the page's keys", (open) => {
     await cay.say(id, "play");
     const page = await open(addressOf(node, view, { floorId, id }));
     const question = page.getByRole("group", { name: "Abort its run? What it has written is kept." });
+    const yes = question.getByRole("button", { name: view === "machine" ? "Send" : "Abort its run", exact: true });
     await page.locator('main [data-key="X"]').waitFor();
     await page.keyboard.press("KeyX");
-    await question.waitFor();
+    await hasFocus(yes);
     await page.keyboard.press("Escape");
     await gone(question);
     expect((await cay.see(id)).activity).toBe("running");
     await page.keyboard.press("KeyX");
-    await question.waitFor();
+    await hasFocus(yes);
     await page.keyboard.press("Enter");
     await expect.poll(async () => (await cay.see(id)).activity).toBe("idle");
   });

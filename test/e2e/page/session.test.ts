@@ -15,7 +15,7 @@ import {
 } from "../../support/browsers/page-stage.ts";
 import { E2E_AGENTS, makeClerk } from "../../support/catalogs/e2e-catalog.ts";
 import { writeTemporary } from "../../support/clients/callers.ts";
-import { E2eClient } from "../../support/clients/e2e-client.ts";
+import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
 import { startProviderServer } from "../../support/servers/provider-server.ts";
 
 const MARKDOWN = [
@@ -47,7 +47,12 @@ async function makeSession(agentId: string): Promise<{ id: string; address: stri
   return { id, address: addressOf(node, "session", { floorId, id }) };
 }
 
-const say = (sessionId: string, content: string) => node.post("/message", { type: "chat", sessionId, content });
+const say = (sessionId: string, content: string) =>
+  accepted(node.post("/message", { type: "chat", sessionId, content }));
+
+/** Resolves when the session takes its next turn: the page shows a reply before its run has ended. */
+const isIdle = (sessionId: string) =>
+  expect.poll(async () => (await node.get(`/session/${sessionId}`)).body.session.activity).toBe("idle");
 
 /** The place of the newest event of the session's floor. */
 async function newestPlace(sessionId: string): Promise<string> {
@@ -146,6 +151,7 @@ describePage("the session view", (open) => {
     await messagesOn(page).getByText("Deleted.").waitFor();
     await gone(confirmation);
     await page.getByText("delete_file").first().waitFor();
+    await isIdle(id);
     await say(id, "pick some");
     await page.getByLabel("a", { exact: true }).check();
     await page.getByLabel("b", { exact: true }).check();
@@ -182,6 +188,7 @@ describePage("the session view", (open) => {
       provider.willReply({ kind: "stream", ...reply });
       await say(id, "go on");
       await page.getByText(words).waitFor();
+      await isIdle(id);
     }
     await page.reload();
     for (const [words] of replies) await page.getByText(words).waitFor();
@@ -194,6 +201,7 @@ describePage("the session view", (open) => {
     provider.willReply({ kind: "stream", text: ["Which day?"] });
     await say(id, "I fly to Oslo");
     await page.getByRole("article", { name: "Clerk" }).getByText("Which day?").waitFor();
+    await isIdle(id);
     provider.willReply({ kind: "stream", text: ["# A trip to Oslo"] });
     await summarise.click();
     const messages = messagesOn(page);
@@ -240,6 +248,7 @@ describePage("the session view", (open) => {
     provider.willReply({ kind: "stream", text: ["Which day?"] });
     await say(id, "I fly to Oslo");
     await page.getByText("Which day?").first().waitFor();
+    await isIdle(id);
     const ask = page.getByRole("button", { name: words.ask, exact: true });
     const alert = page.getByRole("alert");
     const requested = page.getByText(words.requested, { exact: false });
@@ -257,6 +266,7 @@ describePage("the session view", (open) => {
     provider.willReply({ kind: "stream", text: ["Ok."] }, { kind: "stream", text: [] });
     await say(id, "On Friday");
     await page.getByText("Ok.").first().waitFor();
+    await isIdle(id);
     await ask.click();
     await alert.getByText(words.again).waitFor();
     await expect.poll(() => requested.count()).toBe(0);

@@ -104,9 +104,14 @@ describePage("the page after its sign-in expired", (open) => {
       ann.post("/session/create", { agentId: "general", userId: "ann", activate: true }),
     );
     await accepted(ann.post("/message", { type: "chat", sessionId: session.id, content: "hello" }));
-    const token = await signWithSecret(SECRET, { sub: "ann", exp: nowS() - ENDED_S });
     const address = addressOf(node, "session", session);
-    const { page, watched } = await openSignedIn(address, token);
+    const { page, watched } = await openSignedIn(address, later);
+    await messagesOn(page).getByText("Hello there.").waitFor();
+    await page.getByRole("button", { name: "Sign out" }).click();
+    await page.getByRole("dialog").getByLabel("Token").waitFor();
+    watched.refused.length = 0;
+    // Made when the page is there: it is good for seconds only.
+    await signIn(page, await signWithSecret(SECRET, { sub: "ann", exp: nowS() - ENDED_S }));
     await messagesOn(page).getByText("Hello there.").waitFor();
     await connected(page);
     await composer(page).fill("nod");

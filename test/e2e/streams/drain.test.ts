@@ -5,12 +5,15 @@ import { SessionReader } from "../../support/clients/session-reader.ts";
 import { type ChildServer, makeInstallation } from "../../support/nodes/child-server.ts";
 
 const SONG = Array.from({ length: 24 }, (_, n) => `la${n} `);
-const CATALOG = {
+const catalogOf = (song: object) => ({
   agents: [
-    { name: "singer", priority: 20, adapter: { kind: "scripted", replies: [{ say: SONG, delay: "60ms" }] } },
+    { name: "singer", priority: 20, adapter: { kind: "scripted", replies: [song] } },
     { name: "phone", priority: 90 },
   ],
-};
+});
+const CATALOG = catalogOf({ say: SONG, delay: "1ms" });
+/** The same song, which is never over. */
+const LASTING = catalogOf({ say: ["la0 la1 la2 ", ...SONG.slice(3)], delay: "1h" });
 /** So many that their ends are spread over time. */
 const STREAMS = 300;
 
@@ -59,7 +62,7 @@ test("a stopping node disconnects its readers one by one, and exits with code 0"
 
 test("runs that do not end in time are given back, held ones at once, and continue on the next node", async () => {
   const installation = await makeInstallation(CATALOG, { INTERLOCK_DRAIN: "1s" });
-  const first = await installation.start();
+  const first = await installation.start({ catalog: LASTING });
   const readers = new Map<string, SessionReader>();
   for (const id of ["driven", "held"]) {
     await create(first, id, "singer");

@@ -78,7 +78,7 @@ test("pages whose connections break continuously see each event once, in order, 
     const texts = [...connection.transcriptOf(`${zone}-song`).finished.values()];
     expect(texts.filter((text) => text === WHOLE)).toHaveLength(5);
   }
-}, 60_000);
+});
 
 test("pages that join during a reply get its text so far, and then each further piece once", async () => {
   const server = await (await makeInstallation(CATALOG)).start();
@@ -121,7 +121,7 @@ test("pages that join during a reply get its text so far, and then each further 
     }
     expect(length).toBe(WHOLE.length);
   }
-}, 60_000);
+});
 
 test("a page continues by itself when its node stops and another starts at the same address", async () => {
   const installation = await makeInstallation(CATALOG, { INTERLOCK_DRAIN: "1s" });
@@ -155,4 +155,4 @@ test("a page continues by itself when its node stops and another starts at the s
   }
   const ids = connection.heard.filter(({ type }) => type === "connected").map(({ data }) => data.connectionId);
   expect(ids).toEqual([connectionId, connectionId]);
-}, 60_000);
+});

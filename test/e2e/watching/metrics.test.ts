@@ -16,7 +16,7 @@ describe("a single node", () => {
     await stream.close();
     for (const name of ["commit_seconds", "bus_lag_seconds", "run_wait_seconds", "run_seconds"]) {
       const labels = name === "run_seconds" ? '{agent="music",outcome="done",code=""}' : "";
-      expect(await read(`interlock_${name}_count${labels}`), name).toBeGreaterThan(0);
+      await expect.poll(() => read(`interlock_${name}_count${labels}`), { message: name }).toBeGreaterThan(0);
     }
     // The work is done: its durations are in seconds, far below any of these.
     expect(await read("interlock_commit_seconds_sum")).toBeLessThan(5);

@@ -40,48 +40,56 @@ const countOf = (agent: string, code: string) =>
 test("a provider that refuses is logged with its agent, run, code and reason, and counted by its code", async () => {
   provider.willReply({ kind: "refusal", status: 401, error: { type: "invalid_request_error" } });
   const about = await play("sound");
-  expect(node.log).toContainEqual(
-    expect.objectContaining({
-      msg: ABOUT_RUNS,
-      agentId: "sound",
-      ...about,
-      code: "provider_refused",
-      reason: expect.stringContaining("401"),
-    }),
-  );
-  expect(await countOf("sound", "provider_refused")).toBe(1);
+  await expect
+    .poll(() => node.log)
+    .toContainEqual(
+      expect.objectContaining({
+        msg: ABOUT_RUNS,
+        agentId: "sound",
+        ...about,
+        code: "provider_refused",
+        reason: expect.stringContaining("401"),
+      }),
+    );
+  await expect.poll(() => countOf("sound", "provider_refused")).toBe(1);
 });
 
 test("a silent provider ends its run in time, gets one request, and is logged", async () => {
   provider.willReply({ kind: "stream", ending: "never" });
   const before = provider.requests.length;
   const about = await play("impatient");
-  expect(node.log).toContainEqual(
-    expect.objectContaining({
-      msg: ABOUT_RUNS,
-      ...about,
-      code: "provider_unreachable",
-      reason: expect.stringMatching(/^127\.0\.0\.1:\d+ no token for 1000 ms$/),
-    }),
-  );
+  await expect
+    .poll(() => node.log)
+    .toContainEqual(
+      expect.objectContaining({
+        msg: ABOUT_RUNS,
+        ...about,
+        code: "provider_unreachable",
+        reason: expect.stringMatching(/^127\.0\.0\.1:\d+ no token for 1000 ms$/),
+      }),
+    );
   expect(provider.requests).toHaveLength(before + 1);
-  expect(await countOf("impatient", "provider_unreachable")).toBe(1);
+  await expect.poll(() => countOf("impatient", "provider_unreachable")).toBe(1);
 });
 
 test("a provider that fails a sub-agent is logged too, though the run continues", async () => {
   provider.willReply({ kind: "refusal", status: 429 });
   const { runId } = await play("boss");
-  expect(node.log).toContainEqual(
-    expect.objectContaining({ msg: "a sub-agent failed", agentId: "sound", runId, code: "provider_rate_limited" }),
-  );
+  await expect
+    .poll(() => node.log)
+    .toContainEqual(
+      expect.objectContaining({ msg: "a sub-agent failed", agentId: "sound", runId, code: "provider_rate_limited" }),
+    );
 });
 
 test("an agent whose key is missing is named when the node starts", async () => {
-  expect(node.log).toContainEqual(
-    expect.objectContaining({
-      msg: "an agent cannot answer",
-      agentId: "keyless",
-      problem: "the environment variable MISSING_KEY is not set",
-    }),
-  );
+  await expect
+    .poll(() => node.log)
+    .toContainEqual(
+      expect.objectContaining({
+        msg: "an agent cannot answer",
+        agentId: "keyless",
+        problem: "the environment variable MISSING_KEY is not set",
+      }),
+    );
 });

@@ -8,7 +8,7 @@ import { text } from "node:stream/consumers";
 const [behaviour = "echo", ...rest] = process.argv.slice(2);
 const say = (line: string): void => void process.stdout.write(`${line}\n`);
 const json = (line: object) => say(JSON.stringify(line));
-const never = () => setInterval(() => {}, 60_000);
+const never = () => setInterval(() => {});
 /** Writes without end, as fast as it is read. */
 function pour(output: NodeJS.WriteStream, text: string): void {
   while (output.write(text));

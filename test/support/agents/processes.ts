@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { vi } from "vitest";
+import { PATIENCE_MS } from "../runner/patience.ts";
 
 /** The processes that have the marker in their environment, without zombies. */
 export function processesWith(word: string): number[] {
@@ -29,7 +30,7 @@ export async function gone(word: string): Promise<void> {
   await vi.waitFor(() => {
     const left = processesWith(word);
     if (left.length > 0) throw new Error(`processes are left: ${left.join()}`);
-  }, 20_000);
+  }, PATIENCE_MS);
 }
 
 /** Resolves when `count` processes have the marker in their environment. */
@@ -38,7 +39,7 @@ export async function running(word: string, count: number): Promise<number[]> {
     const found = processesWith(word);
     if (found.length < count) throw new Error(`${found.length} of ${count} processes run`);
     return found;
-  }, 20_000);
+  }, PATIENCE_MS);
 }
 
 /**

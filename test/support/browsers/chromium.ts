@@ -2,6 +2,7 @@ import { type Browser, type BrowserContextOptions, chromium, type Page } from "p
 import { expect, onTestFinished } from "vitest";
 import type { Program } from "../programs/programs.ts";
 import { describeWith } from "../programs/suites.ts";
+import { PATIENCE_MS } from "../runner/patience.ts";
 
 /**
  * Each new window would load two pages of the address bar's list, which takes twice the CPU of the window itself.
@@ -29,8 +30,6 @@ const ARGUMENTS = [
 const WATCH_POLICY = `addEventListener("securitypolicyviolation", (event) => {
   console.error("policy: " + event.violatedDirective + " " + event.blockedURI + " " + event.sourceFile);
 });`;
-/** The timeout for an element to appear, in ms. */
-const PATIENCE_MS = 15_000;
 
 /** A page in a real Chromium, and its errors. */
 export interface BrowserPage {

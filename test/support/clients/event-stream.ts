@@ -19,7 +19,8 @@ export class EventStream {
   #response: IncomingMessage | undefined;
   #fault: Error | undefined;
   readonly #reader = new FrameReader();
-  #changed = Promise.withResolvers<void>();
+  /** What waits for the next change. */
+  readonly #looks = new Set<() => void>();
   readonly #opened = Promise.withResolvers<void>();
 
   private constructor(url: string, headers: Record<string, string>) {
@@ -54,14 +55,27 @@ export class EventStream {
     this.#response?.resume();
   }
 
-  /** Resolves when the condition holds. Rejects when the stream ends before, or violates the protocol. */
-  async until(holds: (stream: this) => boolean): Promise<void> {
-    for (;;) {
-      if (this.#fault) throw this.#fault;
-      if (holds(this)) return;
-      if (this.ending) throw new Error(`the stream ended (${this.ending}) after ${JSON.stringify(this.events.at(-1))}`);
-      await this.#changed.promise;
-    }
+  /**
+   * Resolves when the condition holds, if only between two events that arrive together. Rejects when the stream ends
+   * before, or violates the protocol.
+   */
+  until(holds: (stream: this) => boolean): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const look = () => {
+      try {
+        if (this.#fault) throw this.#fault;
+        if (holds(this)) resolve();
+        else if (this.ending)
+          throw new Error(`the stream ended (${this.ending}) after ${JSON.stringify(this.events.at(-1))}`);
+        else return;
+      } catch (error) {
+        reject(error);
+      }
+      this.#looks.delete(look);
+    };
+    this.#looks.add(look);
+    look();
+    return promise;
   }
 
   /** The first event of this type, past or future. */
@@ -73,9 +87,8 @@ export class EventStream {
 
   /** Resolves when the stream has ended. Rejects when it violated the protocol. */
   async over(): Promise<"clean" | "cut"> {
-    while (!this.ending) await this.#changed.promise;
-    if (this.#fault) throw this.#fault;
-    return this.ending;
+    await this.until(({ ending }) => ending !== undefined);
+    return this.ending!;
   }
 
   typesHeard(): string[] {
@@ -114,6 +127,7 @@ export class EventStream {
     this.position = event.id ?? this.position;
     this.events.push(event);
     this.onEvent(event);
+    this.#tell();
   }
 
   #end(ending: "clean" | "cut"): void {
@@ -124,8 +138,6 @@ export class EventStream {
   }
 
   #tell(): void {
-    const changed = this.#changed;
-    this.#changed = Promise.withResolvers();
-    changed.resolve();
+    for (const look of this.#looks) look();
   }
 }

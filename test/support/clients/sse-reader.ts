@@ -1,10 +1,8 @@
 import { type ClientRequest, type IncomingHttpHeaders, type IncomingMessage, request } from "node:http";
+import { PATIENCE_MS } from "../runner/patience.ts";
 import { FrameReader, type StreamEvent, type StreamFrame } from "./frame-reader.ts";
 
 export type EventMatch = string | ((event: StreamEvent) => boolean);
-
-/** The timeout of a wait for an event, in ms; its error lists the events that arrived instead. */
-const PATIENCE_MS = 10_000;
 
 /** One event stream, read strictly by the contract. */
 export class SseReader {

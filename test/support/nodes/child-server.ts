@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
 import { once } from "node:events";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -51,6 +52,8 @@ export interface Installation {
 
 export interface StartOptions {
   settings?: Record<string, string>;
+  /** The catalogue of this node alone. */
+  catalog?: Catalog;
   /** The largest size of a file that the node writes, to simulate a full disk. */
   maxFileKib?: number;
   /** A redirection of its output by the shell: `2>/dev/full`. */
@@ -87,8 +90,10 @@ export async function makeInstallation(
     await checkStoredFloors(openSqliteStore({ file, clock: new StandingClock(), log: new KeptLog() }), text);
   });
   const common = { PORT: "0", INTERLOCK_STORE: `sqlite:${file}`, INTERLOCK_CONFIG: config, ...settings };
-  const begin = ({ settings: more = {}, ...options }: StartOptions = {}) => {
-    const server = new ChildServer({ ...common, ...more }, options);
+  const begin = ({ settings: more = {}, catalog: own, ...options }: StartOptions = {}) => {
+    const itsConfig = own && { INTERLOCK_CONFIG: join(folder, `agents-${randomUUID()}.yaml`) };
+    if (itsConfig) writeFileSync(itsConfig.INTERLOCK_CONFIG, JSON.stringify(own));
+    const server = new ChildServer({ ...common, ...itsConfig, ...more }, options);
     atEnd(() => server.kill());
     return server;
   };
@@ -164,9 +169,18 @@ export class ChildServer {
     while (!this.log.some(isIt)) await work();
   }
 
+  /** Resolves when its stderr has this text. What a node logs arrives by another way than its answers and events. */
+  async printed(text: string): Promise<void> {
+    await this.#heardThat(() => this.#stderr.includes(text));
+  }
+
   /** Resolves when a line of its log matches. */
   async logged(isIt: (line: LogLine) => boolean): Promise<void> {
-    while (!this.log.some(isIt)) {
+    await this.#heardThat(() => this.log.some(isIt));
+  }
+
+  async #heardThat(holds: () => boolean): Promise<void> {
+    while (!holds()) {
       const heard = new Promise<void>((resolve) => {
         this.#heard = resolve;
       });

@@ -162,6 +162,5 @@ export function copyingSuite(victim: string, cases: readonly Case[], open: () =>
         }
       }
     },
-    120_000,
   );
 }

@@ -1,7 +1,9 @@
-import { beforeAll, describe, expect, onTestFinished } from "vitest";
+import { describe, expect, onTestFinished } from "vitest";
 import type { StreamEvent } from "../clients/frame-reader.ts";
+import { headOf } from "../clients/node-client.ts";
 import { SessionReader } from "../clients/session-reader.ts";
 import { atEndOfSuite } from "../runner/at-end-of-suite.ts";
+import { beforeTries } from "../runner/before-tries.ts";
 import { type ChildServer, type Installation, makeInstallation } from "./child-server.ts";
 import { Cluster, describeClusters } from "./cluster.ts";
 
@@ -75,28 +77,30 @@ const embedded: Start = async ({ catalog, settings = {} }, atEnd) => {
 function suiteOver(options: DeploymentOptions, start: Start, suite: (deployment: DeploymentUnderTest) => void): void {
   const atEnd = atEndOfSuite();
   let started: Started;
-  let nodes: Nodes;
-  beforeAll(async () => {
+  let nodes: Nodes | undefined;
+  // Again after a failed test: it may have ended between the end of a node and the start of the next one.
+  beforeTries(async () => {
+    if (nodes) await Promise.all(nodes.map((node) => node.kill()));
     started = await start(options, atEnd);
     nodes = started.nodes;
-  }, 120_000);
+  });
   suite({
     isEmbedded: start === embedded,
     get here() {
-      return nodes[0];
+      return nodes![0];
     },
     get there() {
-      return nodes[1];
+      return nodes![1];
     },
     get workers() {
-      return [nodes[3]];
+      return [nodes![3]];
     },
     async restart() {
-      await Promise.all(nodes.map((node) => node.kill()));
+      await Promise.all(nodes!.map((node) => node.kill()));
       nodes = await started.restart();
     },
     async loseWorker() {
-      const [here, there, orchestrator, worker] = nodes;
+      const [here, there, orchestrator, worker] = nodes!;
       await worker.kill();
       const next = await started.worker();
       nodes = here === worker ? [next, next, next, next] : [here, there, orchestrator, next];
@@ -171,19 +175,28 @@ export class Talk {
     return this.events.slice(from);
   }
 
+  /** The end of a run. All that was committed with it has been received. */
   async ended(runId: string): Promise<StreamEvent> {
     const complete = () => this.eventsOf("complete").find(({ data }) => data.runId === runId);
     await this.until(() => complete() !== undefined);
+    await this.#caughtUp();
     return complete()!;
   }
 
-  /** The pending question or confirmation. */
+  /** Resolves when all that is in the log by now was received: the events of one commit may arrive apart. */
+  async #caughtUp(): Promise<void> {
+    const head = await headOf(this.#deployment.there, this.id);
+    await this.#reader.until((transcript) => transcript.seqOf(this.id) >= head);
+  }
+
+  /** The pending question or confirmation. All that was committed with it has been received. */
   async asked(type: "tool_confirmation_request" | "user_question_request"): Promise<StreamEvent> {
     const open = () => {
       const settled = new Set(this.eventsOf("interaction_resolved").map(({ requestId }) => requestId));
       return this.eventsOf(type).find(({ requestId }) => !settled.has(requestId));
     };
     await this.until(() => open() !== undefined);
+    await this.#caughtUp();
     return open()!;
   }
 

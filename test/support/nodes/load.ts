@@ -2,11 +2,10 @@ import { expect } from "vitest";
 import { type Client, createClient } from "../../../src/client/client.ts";
 import { ClientError } from "../../../src/client/client-error.ts";
 import { Chance } from "../runner/chance.ts";
+import { PATIENCE_MS } from "../runner/patience.ts";
 import type { ChildServer } from "./child-server.ts";
 import type { Cluster } from "./cluster.ts";
 
-/** The next sweep, every 10 s, finds a lost run: twice that, and the duration of the run. */
-const SETTLE_MS = 25_000;
 const LOOK_MS = 200;
 
 /** A request, its key and its outcome. */
@@ -193,7 +192,7 @@ export class Load {
    * Resolves when each client of these users got `count` more answers.
    * @returns the time that took, in ms
    */
-  async answered(times: number, withinMs: number, users: readonly string[] = this.users): Promise<number> {
+  async answered(times: number, users: readonly string[] = this.users): Promise<number> {
     const begunAt = performance.now();
     const wanted = this.clients
       .filter(({ userId }) => users.includes(userId))
@@ -203,7 +202,7 @@ export class Load {
       const late = setTimeout(() => {
         this.#waiting.delete(look);
         reject(new Error(`no answer in time for ${missing().map(({ client }) => client.name)}`));
-      }, withinMs);
+      }, PATIENCE_MS);
       const look = () => {
         if (missing().length > 0) return;
         clearTimeout(late);
@@ -230,11 +229,11 @@ export class Load {
     const client = clientOf(() => nodes);
     await Promise.all(this.clients.map((each) => repeatAll(each, client)));
     // No run is lost: every holder finishes its turns.
-    await expect.poll(() => countRunning(cluster), { timeout: SETTLE_MS, interval: LOOK_MS }).toBe(0);
+    await expect.poll(() => countRunning(cluster), { interval: LOOK_MS }).toBe(0);
     for (const each of this.clients) await each.leave(client);
     const { tracked } = this;
     await expect
-      .poll(async () => unfinishedRuns(tracked, await readStoreLog(cluster)), { timeout: SETTLE_MS, interval: LOOK_MS })
+      .poll(async () => unfinishedRuns(tracked, await readStoreLog(cluster)), { interval: LOOK_MS })
       .toEqual([]);
     const log = await readStoreLog(cluster);
     checkLog(log);

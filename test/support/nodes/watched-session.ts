@@ -25,11 +25,11 @@ export class WatchedSession {
   }
 
   /** Rename the session. Resolves when every reader has the new title, without a gap in its events. */
-  async rename(client: Client, withinMs: number): Promise<void> {
+  async rename(client: Client): Promise<void> {
     await client.renameSession("watched", "still watched");
     for (const reader of this.readers) {
       const updated = reader.until(({ logs }) => logs.get("watched")?.at(-1)?.data.title === "still watched");
-      await within(withinMs, "the new title", updated);
+      await within("the new title", updated);
       reader.check();
     }
   }

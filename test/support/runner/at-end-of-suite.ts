@@ -5,6 +5,6 @@ export function atEndOfSuite(): (close: () => unknown) => void {
   const closing: (() => unknown)[] = [];
   afterAll(async () => {
     for (const close of closing.toReversed()) await close();
-  }, 60_000);
+  });
   return (close) => void closing.push(close);
 }

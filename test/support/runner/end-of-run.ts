@@ -1,3 +1,4 @@
+import { appendFileSync } from "node:fs";
 import type { Reporter, TestCase, TestModule } from "vitest/node";
 import { leftOutLine } from "../programs/programs.ts";
 
@@ -5,8 +6,8 @@ import { leftOutLine } from "../programs/programs.ts";
 const SLOWEST = 20;
 
 /**
- * The end of a run: the tests that passed only after a retry, with the failure of their first try; in CI the slowest
- * files; and a line about the suites that were left out.
+ * The end of a run: the tests that failed and ran again, with the failure of their first try, which outside CI are to
+ * be reported; in CI the slowest files; and a line about the suites that were left out.
  */
 export class EndOfRun implements Reporter {
   readonly #isCi: boolean;
@@ -18,9 +19,16 @@ export class EndOfRun implements Reporter {
   onTestRunEnd(modules: readonly TestModule[]): void {
     const tests = modules.flatMap((module) => [...module.children.allTests()]);
     const repeated = tests.filter((test) => (test.diagnostic()?.retryCount ?? 0) > 0);
-    if (repeated.length > 0) {
+    if (this.#isCi && repeated.length > 0) {
       const lines = repeated.map((test) => `   ${describe(test)}\n`);
       print(` REPEATED  tests that failed and ran again: ${repeated.length}\n${lines.join("")}`);
+      // `.ci/run` has several runs, and names all of these tests at its very end.
+      const file = process.env["TEST_REPEATED"];
+      if (file !== undefined) appendFileSync(file, repeated.map((test) => `${nameOf(test)}\n`).join(""));
+    }
+    const late = this.#isCi ? [] : repeated.filter((test) => test.diagnostic()?.flaky);
+    for (const test of late) {
+      print(` passed at the second try: ${nameOf(test)} (the first: ${firstFailureOf(test)}); please report it`);
     }
     if (this.#isCi) print(` SLOWEST  files, in seconds: tests and hooks, imports\n${slowest(modules).join("")}`);
     const line = leftOutLine(tests.map((test) => test.meta().leftOut).filter((missing) => missing !== undefined));
@@ -39,9 +47,12 @@ function slowest(modules: readonly TestModule[]): string[] {
     .map(({ id, duration, collectDuration }) => `${seconds(duration)}${seconds(collectDuration)}  ${id}\n`);
 }
 
+const nameOf = (test: TestCase): string => `${test.module.relativeModuleId} > ${test.fullName}`;
+
+const firstFailureOf = (test: TestCase): string => test.result().errors?.[0]?.message.split("\n", 1)[0] ?? "";
+
 function describe(test: TestCase): string {
   const { retryCount, flaky } = test.diagnostic()!;
   const tries = `try ${retryCount + 1} ${flaky ? "passed" : "failed too"}`;
-  const [failure = ""] = test.result().errors?.[0]?.message.split("\n", 1) ?? [];
-  return `${test.module.relativeModuleId} > ${test.fullName} (${tries}; the first: ${failure})`;
+  return `${nameOf(test)} (${tries}; the first: ${firstFailureOf(test)})`;
 }

@@ -1,8 +1,10 @@
+import { PATIENCE_MS } from "./patience.ts";
+
 /**
  * @returns the duration of `work` in ms
- * @throws Error with `what` if it takes longer than `ms`, and the rejection of `work`
+ * @throws Error with `what` if it hangs, and the rejection of `work`
  */
-export async function within(ms: number, what: string, work: Promise<unknown>): Promise<number> {
+export async function within(what: string, work: Promise<unknown>, ms = PATIENCE_MS): Promise<number> {
   const begunAt = performance.now();
   let late: NodeJS.Timeout | undefined;
   const tooLate = new Promise<never>((_, reject) => {

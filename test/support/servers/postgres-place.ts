@@ -7,20 +7,17 @@ import {
 import { KeptLog, StandingClock } from "../stores/sqlite-place.ts";
 import type { PostgresServer } from "./postgres-server.ts";
 
-/** The timeout to drop a database or to close a store, on a busy machine. */
-const PATIENCE_MS = 60_000;
-
 /** The URL of an empty database that is dropped after the test. */
 export async function makeDatabase(server: PostgresServer): Promise<string> {
   const { url, drop } = await server.makeDatabase();
   // Not dropped if the server is about to stop, because dropping is slow.
-  if (!server.isOurs) onTestFinished(drop, PATIENCE_MS);
+  if (!server.isOurs) onTestFinished(drop);
   return url;
 }
 
 /** A node's store on a database; closed when the test ends at the latest. */
 export async function openNode(url: string, over: Partial<PostgresOptions> = {}): Promise<PostgresStore> {
   const store = await openPostgresStore({ url, clock: new StandingClock(), log: new KeptLog(), ...over });
-  onTestFinished(() => store.close(), PATIENCE_MS);
+  onTestFinished(() => store.close());
   return store;
 }

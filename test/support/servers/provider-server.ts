@@ -10,6 +10,8 @@ export type ProviderReply =
       readonly reasoning?: readonly string[];
       /** One delta each. */
       readonly text?: readonly string[];
+      /** What all but the first delta of the text waits for. */
+      readonly pause?: Promise<unknown>;
       readonly calls?: readonly WireCall[];
       readonly usage?: TokenCounts;
       /**
@@ -93,11 +95,17 @@ async function play(reply: ProviderReply, wire: Wire, response: ServerResponse):
     response.end(JSON.stringify(wire.refusal({ type: "some_error", message: "some message", ...reply.error })));
     return;
   }
-  const { reasoning, text, calls, usage = { input: 1, output: 1 }, ending = "whole" } = reply;
+  const { reasoning, text = [], pause, calls, usage = { input: 1, output: 1 }, ending = "whole" } = reply;
   response.writeHead(200, { "content-type": "text/event-stream" });
   let frames = wire.open();
   if (reasoning) frames += wire.reasoning(reasoning);
-  if (text) frames += wire.text(text);
+  if (pause) {
+    response.write(frames + wire.text(text.slice(0, 1)));
+    await pause;
+    frames = "";
+  }
+  const rest = pause ? text.slice(1) : text;
+  if (rest.length > 0) frames += wire.text(rest);
   if (calls) frames += wire.calls(calls);
   if (ending === "whole" || ending === "breaks" || ending === "lingers")
     frames += wire.close(usage, calls ? "calls" : "whole");

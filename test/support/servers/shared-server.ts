@@ -1,8 +1,5 @@
 import { afterAll, beforeAll, onTestFinished } from "vitest";
 
-/** The timeout to set a server up or to stop it, on a busy machine. */
-const PATIENCE_MS = 60_000;
-
 interface Stoppable {
   stop(): Promise<void>;
 }
@@ -12,10 +9,10 @@ export function serverOf<S extends Stoppable>(start: () => Promise<S>): () => S 
   let server: S | undefined;
   beforeAll(async () => {
     server = await start();
-  }, PATIENCE_MS);
+  });
   afterAll(async () => {
     await server?.stop();
-  }, PATIENCE_MS);
+  });
   return () => server!;
 }
 

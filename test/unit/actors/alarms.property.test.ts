@@ -89,7 +89,7 @@ test("the same commands give the same log, with every alarm in time, early, late
     fc.property(world, steps, anyFates, (setting, wanted, fates) => expectSameLog(setting, wanted, fates)),
     { numRuns: Number(process.env["FLOOR_HISTORIES"] ?? 300) },
   );
-}, 120_000);
+});
 
 test("a floor on which what is due waits for an alarm is found", () => {
   const { failed } = fc.check(

@@ -77,7 +77,7 @@ test("a floor run by machine tables emits, answers and writes what XState's own 
   fc.assert(fc.property(world, fc.array(step, { minLength: 1, maxLength: 60, size: "max" }), playBoth), {
     numRuns: Number(process.env["FLOOR_HISTORIES"] ?? 300),
   });
-}, 120_000);
+});
 
 const CATALOG = makeCatalog([{ name: "music", idle_timeout: "10m", max_pause: "30m", queue_timeout: "30s" }]);
 const given = { now: 1_000_000, time: 1_000_000, stamp: "e0", catalog: CATALOG, interactionTimeoutMs: 300_000 };

@@ -11,4 +11,4 @@ test("histories in which no changed rule applies have the events and answers tha
   expect(RECORDED).toHaveLength(HISTORIES);
   // `playHistory` of one of these seeds, here and in the release before, has the first line that differs.
   expect(seeds.filter((seed) => digestOf(playHistory(seed)) !== RECORDED[seed])).toEqual([]);
-}, 60_000);
+});

@@ -53,4 +53,4 @@ test("a floor that restarts before every command does what one without restarts 
     size: "max",
   });
   fc.assert(fc.property(world, steps, play), { numRuns: Number(process.env["FLOOR_HISTORIES"] ?? 300) });
-}, 120_000);
+});

@@ -2,7 +2,7 @@ import { watch } from "node:fs";
 import { mkdir, mkdtemp, readdir, readFile, rename, rm, symlink, unlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { afterEach, beforeEach, expect, it } from "vitest";
 import type { Catalog } from "../../../src/config/catalog/catalog.ts";
 import { loadCatalog } from "../../../src/config/catalog/catalog-file.ts";
 import { WatchedCatalog, type WatchOptions } from "../../../src/config/catalog/watched-catalog.ts";
@@ -316,7 +316,7 @@ it("a closed watch leaves no watcher and no timer, and changes nothing afterward
   await replaceFile(AB);
   expect(await log.next()).toMatchObject({ text: REPLACED });
   // The last event of the replacement pauses the watch for a moment.
-  if (before !== undefined) await vi.waitFor(async () => expect(await countWatches()).toBe(before + 1));
+  if (before !== undefined) await expect.poll(countWatches).toBe(before + 1);
   // The file may or may not be read before the end.
   await replaceFile(ABC);
   await close();

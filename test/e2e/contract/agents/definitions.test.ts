@@ -238,7 +238,7 @@ test("the file takes precedence over the database: a new agent of the file hides
   const agents = [...AGENTS.slice(0, 2), scripted("helper", { priority: 33 })];
   await own.writeCatalog(JSON.stringify({ agents, default_agent: "general" }));
   const isThere = async () => (await accepted(own.get("/agents"))).agents.some((agent) => agent.id === "helper");
-  await expect.poll(isThere, { timeout: 10_000 }).toBe(true);
+  await expect.poll(isThere).toBe(true);
   const ann = new E2eClient(own);
   expect(await ann.create("helper", { workspaceId: "w" })).toMatchObject({ agentId: "helper", priority: 33 });
   expect((await refused(ann.askToCreate({ agentId: id, workspaceId: "w" }))).errorCode).toBe("agent_not_found");

@@ -1,6 +1,7 @@
-import { beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { makeInstallation } from "../../../support/nodes/child-server.ts";
 import { atEndOfSuite } from "../../../support/runner/at-end-of-suite.ts";
+import { beforeTries } from "../../../support/runner/before-tries.ts";
 import { startProviderServer } from "../../../support/servers/provider-server.ts";
 
 interface Asked {
@@ -61,7 +62,7 @@ let stage: Awaited<ReturnType<typeof open>>;
 
 describe("modes", () => {
   const atEnd = atEndOfSuite();
-  beforeAll(async () => {
+  beforeTries(async () => {
     stage = await open(atEnd);
   });
 

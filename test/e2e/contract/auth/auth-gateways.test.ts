@@ -38,7 +38,7 @@ describeWith([POSTGRES, REDIS], "several gateways", (startPostgres, startRedis) 
     };
     nodes = [await NodeUnderTest.start({ settings }), await NodeUnderTest.start({ settings })];
     atEnd(() => Promise.all(nodes.map((node) => node.stop())));
-  }, 60_000);
+  });
 
   test("any gateway accepts a ticket that another issued, and all gateways together accept it once", async () => {
     const [here, there] = nodes;

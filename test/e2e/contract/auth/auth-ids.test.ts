@@ -57,7 +57,7 @@ function ownIds(start: (atEnd: AtEnd) => Promise<Callers>): void {
     ({ ann, bob, ops } = await start(atEnd));
     // One session is held, so that routes about floors return something.
     await accepted(ann.post("/session/create", { id: "call", agentId: "phone", activate: true }));
-  }, 60_000);
+  });
 
   test.each(WAYS)("another owner's id and an unused one get the same answer: %s", async (_, ask) => {
     const answer = await ask(bob, "call");

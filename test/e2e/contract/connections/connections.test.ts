@@ -1,4 +1,4 @@
-import { afterAll, expect, test, vi } from "vitest";
+import { afterAll, expect, test } from "vitest";
 import { accepted, E2eClient, refused, typesOf } from "../../../support/clients/e2e-client.ts";
 import { connect, create, hold } from "../../../support/clients/e2e-states.ts";
 import type { SseReader } from "../../../support/clients/sse-reader.ts";
@@ -41,7 +41,7 @@ test("a connection has a position before the first event, so that a client that 
   const stream = await node.stream(`/events?sessionId=${session.id}`);
   const connected = await stream.next();
   for (const type of ["agent_list", "agent_list"]) expect((await stream.next()).type).toBe(type);
-  await vi.waitFor(() => expect(stream.lastEventId).toMatch(/\.0_1\.1$/));
+  await expect.poll(() => stream.lastEventId).toMatch(/\.0_1\.1$/);
   await stream.close();
   const again = await node.stream(`/events?lastEventId=${stream.lastEventId}`);
   expect((await again.next()).data).toEqual(connected.data);

@@ -97,8 +97,9 @@ test("resume_delay waits before the interrupted session resumes", async () => {
   const stream = await ann.follow(music.id);
   const phone = await ann.hold("phone");
   await stream.findState(music.id, "paused");
+  const floor = await node.stream(`${ann.floorPath}/events`);
   await accepted(ann.on(phone.id, "archive"));
-  expect(await ann.floor()).toMatchObject({ holder: null, reserved: { sessionId: music.id } });
+  expect((await floor.find("floor_updated")).data).toMatchObject({ reserved: { sessionId: music.id } });
   const resumed = await stream.findState(music.id, "active.idle");
   expect(resumed.data).toMatchObject({ from: "paused", event: "resume", reason: "resumed" });
 });

@@ -106,7 +106,7 @@ test("a reply of a hundred megabytes is cut at its limit, with a sentence, while
   expect(units).toBeLessThanOrEqual(4_194_304);
   await ann.talk(id, "nothing that matches");
   expect((await ann.see(id)).activity).toBe("idle");
-}, 60_000);
+});
 
 /** A session whose agent writes, and the text that its reader received: less than one report. */
 async function listen() {

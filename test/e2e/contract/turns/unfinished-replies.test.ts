@@ -1,8 +1,9 @@
-import { beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { Message } from "../../../../src/protocol/message.ts";
 import { commandAdapter } from "../../../support/agents/programs.ts";
 import { type ChildServer, type Installation, makeInstallation } from "../../../support/nodes/child-server.ts";
 import { atEndOfSuite } from "../../../support/runner/at-end-of-suite.ts";
+import { beforeTries } from "../../../support/runner/before-tries.ts";
 import { type ProviderServer, startProviderServer } from "../../../support/servers/provider-server.ts";
 
 type Shown = Pick<Message, "content" | "status" | "finishReason" | "errorCode" | "errorMessage">;
@@ -52,7 +53,7 @@ let node: ChildServer;
 
 describe("a reply", () => {
   const atEnd = atEndOfSuite();
-  beforeAll(async () => {
+  beforeTries(async () => {
     provider = await startProviderServer();
     atEnd(() => provider.close());
     const adapter = { kind: "ai-sdk", provider: "openai-compatible", model: "m", base_url: provider.baseUrl };
@@ -81,7 +82,7 @@ describe("a reply", () => {
       .map(({ sessionId, runId }, index) => ({ agentId: "model", sessionId, runId, finishReason: REPLIES[index]![2] }))
       .filter(({ finishReason }) => finishReason !== undefined);
     // The log arrives through a separate pipe, so it may be read after the events.
-    await expect.poll(lines, { timeout: 15_000 }).toEqual(expected.map((line) => expect.objectContaining(line)));
+    await expect.poll(lines).toEqual(expected.map((line) => expect.objectContaining(line)));
     await node.kill();
     node = await installation.start();
     for (const { sessionId, shown } of asked) expect((await keptOf(node, sessionId)).map(shownOf)).toEqual([shown]);
@@ -110,8 +111,9 @@ describe("a reply", () => {
       expect(streamed).toMatchObject([{ content, status: "error", errorMessage: expect.any(String) }]);
       const { errorCode, errorMessage } = streamed[0]!;
       sessions.push({ id: sessionId, content, reason: { errorCode, errorMessage } });
-      const { body } = await node.ask("GET", "/nodes");
-      expect(body).toMatchObject({ nodes: [{ lastFailure: { agentId, errorCode } }] });
+      // The worker reports a failure once it knows that the end of its run was committed.
+      const nodes = async () => (await node.ask("GET", "/nodes")).body;
+      await expect.poll(nodes).toMatchObject({ nodes: [{ lastFailure: { agentId, errorCode } }] });
     }
     await node.kill();
     node = await installation.start();

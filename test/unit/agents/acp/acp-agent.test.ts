@@ -314,7 +314,7 @@ describe("a failure", () => {
     await gone(subject.tag);
   });
 
-  test("an agent that sends updates without a meaning without end is ended", { timeout: 120_000 }, async () => {
+  test("an agent that sends updates without a meaning without end is ended", async () => {
     const subject = talking();
     const { failure } = await playToFailure(subject.agent, turnOf("mumbles"));
     expect(failure).toMatchObject({ code: "too_large" });

@@ -40,6 +40,6 @@ test("a home folder that is missing, is not writable, or contains other files ha
 test.runIf(process.platform === "linux")("a home folder that the system does not create has no name", async () => {
   const home = new URL("../../../../src/agents/process/home.ts", import.meta.url);
   const script = `import { readHome } from "${home}"; console.log(await readHome({ HOME: "/proc/none" }, "a"));`;
-  const asked = promisify(execFile)(process.execPath, ["--input-type=module", "-e", script], { timeout: 20_000 });
+  const asked = promisify(execFile)(process.execPath, ["--input-type=module", "-e", script]);
   expect((await asked).stdout).toBe("undefined\n");
 });

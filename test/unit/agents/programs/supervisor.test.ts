@@ -72,7 +72,7 @@ describe("a worker that is killed with SIGKILL", () => {
     });
     expect(left()).toEqual(names);
     worker.kill("SIGKILL");
-    await expect.poll(left, { timeout: 20_000 }).toEqual([]);
+    await expect.poll(left).toEqual([]);
   });
 
   test("if the watchdog was killed before its worker, the start of the next worker ends the remaining processes", async () => {
@@ -120,9 +120,7 @@ describe("a supervisor", () => {
     const own = () => processesWith("").filter((pid) => commandLine(pid).includes(`watchdog-main.ts\0${ownerName()}.`));
     const before = own();
     for (const pid of before) process.kill(pid, "SIGKILL");
-    await expect
-      .poll(() => own().filter((pid) => !before.includes(pid)).length, { timeout: 20_000 })
-      .toBe(before.length);
+    await expect.poll(() => own().filter((pid) => !before.includes(pid)).length).toBe(before.length);
   });
 
   test("a supervisor reports that a program cannot be started, without its arguments", async () => {

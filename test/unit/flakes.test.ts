@@ -1,0 +1,62 @@
+import { execFile } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
+import { mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { BARE_ENV } from "../support/agents/bare-env.ts";
+
+const root = resolve(import.meta.dirname, "../..");
+/** Fails in the second run, and notes the orders and the tries that it was given. */
+const SHAKY = `import { appendFileSync, readFileSync } from "node:fs";
+  import { expect, test } from "vitest";
+  appendFileSync("runs", process.env.TEST_ORDER + " " + process.env.TEST_RETRIES + "\\n");
+  test("shaky", () => expect(readFileSync("runs", "utf8").trim().split("\\n"), "runs").not.toHaveLength(2));
+  test("steady", () => {});`;
+
+interface Ending {
+  code: unknown;
+  printed: string;
+  runs: string;
+}
+
+/** Runs the hunt in a project of these tests. */
+async function hunt(tests: Record<string, string>, ...words: string[]): Promise<Ending> {
+  const folder = await mkdtemp(join(tmpdir(), "interlock-hunt-"));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  await symlink(join(root, "node_modules"), join(folder, "node_modules"));
+  for (const [name, text] of Object.entries(tests)) await writeFile(join(folder, name), text);
+  const program = join(root, "test/support/runner/flakes.ts");
+  return new Promise((done) => {
+    execFile(process.execPath, [program, ...words], { cwd: folder, env: BARE_ENV }, (error, stdout, stderr) => {
+      const runs = existsSync(join(folder, "runs")) ? readFileSync(join(folder, "runs"), "utf8") : "";
+      done({ code: error?.code ?? 0, printed: stdout + stderr, runs });
+    });
+  });
+}
+
+test("the hunt names a test that fails in one of its runs, with its message, its seed and the log of the run", async () => {
+  const { code, printed, runs } = await hunt({ "a.test.js": SHAKY }, "--runs", "3", "--load", "1", "--seed", "7");
+  expect([code, runs]).toEqual([1, "7 0\n8 0\n9 0\n"]);
+  expect(printed).toMatch(
+    /^run 1 of 3 \(seed 7, 1 busy loops\), \d+ s: clean\nrun 2 of 3 \(seed 8, 1 busy loops, empty /,
+  );
+  expect(printed).toContain("2 of 3 runs were clean.\n\n1 of 3  a.test.js > shaky\n  run 2 with seed 8\n");
+  expect(printed).toMatch(/^ {2}AssertionError: runs: expected .* to not have a length of 2/m);
+  const folder = /^The logs of the red runs are in (\S+)$/m.exec(printed)![1]!;
+  onTestFinished(() => rm(folder, { recursive: true }));
+  expect(readFileSync(join(folder, "run-2.log"), "utf8")).toContain("shaky");
+  expect(existsSync(join(folder, "run-1.log"))).toBe(false);
+});
+
+test("a hunt without a failure ends with 0 and keeps nothing, and one of a file that cannot be loaded is red", async () => {
+  const broken = 'throw new Error("no test came of this");';
+  const tests = { "a.test.js": 'import { test } from "vitest"; test("steady", () => {});', "b.test.js": broken };
+  const clean = await hunt(tests, "--runs", "1", "--load", "0", "--files", "a.test");
+  expect([clean.code, clean.printed.includes("logs")]).toEqual([0, false]);
+  const red = await hunt(tests, "--runs", "1", "--load", "0");
+  expect([red.code, red.printed]).toEqual([1, expect.stringContaining("1 of 1  b.test.js\n")]);
+  expect(red.printed).toContain("no test came of this");
+  const folder = /are in (\S+)$/m.exec(red.printed)![1]!;
+  await rm(folder, { recursive: true });
+});
