@@ -3,6 +3,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { createClient } from "../../../src/client/client.ts";
 import { describePage, shown, startPageNode } from "../../support/browsers/page-stage.ts";
 import { writeTemporary } from "../../support/clients/callers.ts";
+import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
 import { MadeLog } from "../../support/documents/made-log.ts";
 
 const node = await startPageNode();
@@ -27,6 +28,23 @@ describePage("the floor view", (open) => {
     await page.locator("input[type=file]").first().setInputFiles(saved);
     await page.getByRole("link", { name: "Floor", exact: true }).click();
     await shown(holderCard(page).getByText(/^since .*08:00:01/));
+  });
+
+  test("the card of a paused session says that its run is held while there is one, and why it failed when it is over", async () => {
+    const ann = new E2eClient(node);
+    const failed = await ann.hold("music");
+    await ann.talk(failed.id, "refused");
+    await ann.hold("phone");
+    const page = await open(addressOf(ann.userId));
+    const card = page.getByRole("article", { name: "Music: paused" });
+    await card.getByText("The model's provider refused").waitFor();
+    expect(await card.getByText("its run is held").count()).toBe(0);
+    const ben = new E2eClient(node);
+    const running = await ben.hold("music");
+    await accepted(ben.say(running.id, "play"));
+    await ben.hold("phone");
+    const other = await open(addressOf(ben.userId));
+    await other.getByRole("article", { name: "Music: paused" }).getByText("its run is held").waitFor();
   });
 
   test("an English page in a Chinese browser is answered in English, and a Chinese one in Chinese", async () => {

@@ -1,5 +1,6 @@
 import type { Locator } from "playwright-core";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
+import { SHIPPED_CATALOG } from "../../../src/config/settings.ts";
 import { addressOf, describePage, messagesOn, openHeld, startPageNode } from "../../support/browsers/page-stage.ts";
 import { E2E_AGENTS } from "../../support/catalogs/e2e-catalog.ts";
 import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
@@ -76,6 +77,18 @@ describePage("what a view shows last", (open) => {
       };
       await expect.poll(bottomOf).toBe(true);
     }
+  });
+
+  test("the ten agents of the shipped catalogue are above the fold of a small notebook, with their answer", async () => {
+    const shipped = await startPageNode({ settings: { INTERLOCK_CONFIG: SHIPPED_CATALOG } }, onTestFinished);
+    const page = await open(`${shipped.url}/#/floor/u%3Aann`, { viewport: { width: 1280, height: 800 } });
+    const buttons = page.getByRole("region", { name: "Agents" }).getByRole("button");
+    await buttons.nth(9).waitFor();
+    const boxes = await Promise.all((await buttons.all()).map((button) => button.boundingBox()));
+    const answer = (await page.getByRole("region", { name: "Answer about an agent" }).boundingBox())!;
+    expect(boxes).toHaveLength(10);
+    for (const box of boxes) expect(box!.y + box!.height).toBeLessThanOrEqual(answer.y);
+    expect(answer.y + answer.height).toBeLessThanOrEqual(800 - 41);
   });
 
   test("a long confirmation leaves room for the conversation above it and the field below it", async () => {
