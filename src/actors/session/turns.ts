@@ -2,6 +2,7 @@
 
 import { type AgentEntry, acceptsTurns } from "../../config/catalog/catalog.ts";
 import { ERRORS } from "../../protocol/errors.ts";
+import type { MessageId, RunId } from "../../protocol/ids.ts";
 import type { CommandOf, TurnInput } from "../../protocol/internal/command.ts";
 import type { MessageStatus } from "../../protocol/message.ts";
 import { cancelRun, complete, noteFailure, startRun } from "./runs.ts";
@@ -78,6 +79,7 @@ export function refuseIfExternalOrBusy(step: SessionStep): boolean {
 /** Take a turn on an active session without a run. Turns that waited for the floor go first. */
 export function beginTurn(step: SessionStep, { turn, input, decision }: Turn): void {
   stopIdling(step);
+  if (input) interruptTurns(step);
   const [first] = step.context.turns;
   if (input && first) {
     queueTurn(step, input, decision);
@@ -98,20 +100,33 @@ export function beginTurn(step: SessionStep, { turn, input, decision }: Turn): v
 export function overlapTurn(step: SessionStep, { turn, input, decision }: Turn): void {
   if (!input) throw new Error("a waiting turn begins although a run is under way");
   if (agentOf(step)?.whenBusy === "enqueue") return queueTurn(step, input, decision);
-  const { run } = step.context;
-  const interrupted = run && { runId: run.id, messageId: run.drafts.at(-1) ?? run.messageId };
+  const interrupted = interruptTurns(step);
   addUserMessage(step, input, "success");
   step.context.turns = [turn, ...step.context.turns];
-  step.toSelf.push({ type: "abort", reason: "interrupted", given: step.given });
-  answer(step, { ...about(turn), ...(decision && { decision }), ...(interrupted && { interrupted }) });
+  answer(step, { ...about(turn), ...(decision && { decision }), ...interrupted });
 }
 
 /** Queue the turn until the run ends, or the session has the floor. `refuseIfExternalOrBusy` has found room for it. */
 export function queueTurn(step: SessionStep, input: TurnInput, decision?: Turn["decision"]): void {
+  const interrupted = interruptTurns(step);
   addUserMessage(step, input, "queued");
   const { messageId, runId } = input;
   step.context.turns = [...step.context.turns, { messageId, runId }];
-  answer(step, { ...about(input), ...(decision && { decision }) });
+  answer(step, { ...about(input), ...(decision && { decision }), ...interrupted });
+}
+
+/**
+ * If the agent's turns interrupt each other, a new one ends the run and what waits, at once and in every state: also a
+ * run that is held, that begins again with the resume, or that waits for a person.
+ * @returns for the answer, what was interrupted
+ */
+function interruptTurns(step: SessionStep): { interrupted?: { runId: RunId; messageId: MessageId } } {
+  if (agentOf(step)?.whenBusy !== "interrupt") return {};
+  dropTurns(step, "interrupted");
+  const { run } = step.context;
+  if (!run) return {};
+  step.toSelf.push({ type: "abort", reason: "interrupted", given: step.given });
+  return { interrupted: { runId: run.id, messageId: run.drafts.at(-1) ?? run.messageId } };
 }
 
 const about = ({ messageId, runId }: Pick<TurnInput, "messageId" | "runId">) => ({ messageId, runId });

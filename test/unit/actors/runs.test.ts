@@ -68,6 +68,63 @@ test("a turn while another runs is refused, queued or takes over, as its agent i
   expect(interrupting.state("music")).toBe("active.running");
 });
 
+const INTERRUPTING = { when_busy: "interrupt", when_blocked: "queue" };
+const confirmation = {
+  kind: "confirmation",
+  requestId: "q1",
+  toolCall: { toolCallId: "c1", function: { name: "rm", arguments: "{}" } },
+  isSensitive: true,
+} as const;
+const asking = (floor: FloorStage) =>
+  floor.report("music", "run-m1", 2, { parts: [{ kind: "ask", interaction: confirmation }] });
+
+test.each<[state: string, keys: object, (floor: FloorStage) => void]>([
+  ["is held during a call", {}, (floor) => floor.create("phone")],
+  ["begins again after a call", { adapter: scripted({ yields: "abort" }) }, (floor) => floor.create("phone")],
+  [
+    "was paused by the user, and is blocked by a call",
+    {},
+    (floor) => {
+      floor.on("music", "pause");
+      floor.create("phone");
+    },
+  ],
+  ["waits for a confirmation", {}, asking],
+  [
+    "waits for a confirmation during a call",
+    {},
+    (floor) => {
+      asking(floor);
+      floor.create("phone");
+    },
+  ],
+])("a turn that interrupts ends the old one at once if that %s", (_, keys, play) => {
+  const floor = playing({ ...INTERRUPTING, ...keys });
+  play(floor);
+  expect(floor.chat("music", "m2")).toMatchObject({ ok: true, runId: "run-m2", interrupted: { runId: "run-m1" } });
+  expect(floor.events("complete")).toMatchObject([{ runId: "run-m1", cancelled: true }]);
+  if (floor.state("phone")) floor.on("phone", "archive");
+  expect(floor.contextOf("music")).toMatchObject({ run: { id: "run-m2" }, turns: [] });
+});
+
+test("a turn that interrupts also takes the place of one that waits for the floor", () => {
+  const floor = playing(INTERRUPTING);
+  floor.create("phone");
+  for (const wish of ["m2", "m3"]) expect(floor.chat("music", wish).ok).toBe(true);
+  expect(floor.events("complete").map(({ runId }) => runId)).toEqual(["run-m1", "run-m2"]);
+  floor.on("phone", "archive");
+  expect(floor.contextOf("music")).toMatchObject({ run: { id: "run-m3" }, turns: [] });
+  expect(floor.state("music")).toBe("active.running");
+});
+
+test("a turn that interrupts ends nothing if it is refused", () => {
+  const floor = playing({ ...INTERRUPTING, when_blocked: "reject" });
+  floor.create("phone");
+  expect(floor.chat("music", "m2")).toMatchObject({ ok: false, code: "rejected" });
+  floor.on("phone", "archive");
+  expect(floor.contextOf("music").run?.id).toBe("run-m1");
+});
+
 test("a turn that waits can be withdrawn; a running turn cannot", () => {
   const floor = playing({ when_busy: "enqueue" });
   floor.chat("music", "m2");
