@@ -113,7 +113,7 @@ const stepFields = {
   /** A new session of the agent asks for the floor. */
   asks: AgentId.optional(),
   as: name.optional(),
-  /** How long the session or the turn takes while it is audible. */
+  /** How long the session is there once it is audible; how long the turn takes once it has begun. */
   for: length.optional(),
   locale: Locale.optional(),
   /** A message: a turn of the session, or of a new one of the agent. */

@@ -56,10 +56,10 @@ interface Turn {
   readonly sessionId: SessionId;
   readonly runId: RunId;
   readonly fails: boolean;
-  /** What is left of it, in ms. */
-  left: number;
-  /** Since when it is running, in the floor's time; undefined: it is held. */
-  since?: number | undefined;
+  /** How long an attempt takes, in ms. */
+  readonly forMs: number;
+  /** When its attempt has ended, in the floor's time; undefined: no worker has it. */
+  doneAt?: number | undefined;
 }
 
 interface Ending {
@@ -150,8 +150,8 @@ class Simulation {
     const due = this.#floor.nextDue();
     let next: { at: number; act?: () => void } | undefined = due === undefined ? undefined : { at: due };
     for (const turn of this.#turns.values()) {
-      if (turn.since === undefined) continue;
-      const at = turn.since + turn.left;
+      const { doneAt: at } = turn;
+      if (at === undefined || this.#floor.session(turn.sessionId)?.context.run?.held) continue;
       if (!next || at < next.at) next = { at, act: () => this.#endTurn(turn) };
     }
     for (const [id, { at }] of this.#endings) {
@@ -217,8 +217,7 @@ class Simulation {
     const called = step.as ?? name;
     const sessionId = (known ?? this.#newId(called)) as SessionId;
     const runId = `run-${this.#messages}` as RunId;
-    const left = step.for ?? TURN_MS;
-    this.#turns.set(runId, { sessionId, runId, fails: step.fails ?? false, left });
+    this.#turns.set(runId, { sessionId, runId, fails: step.fails ?? false, forMs: step.for ?? TURN_MS });
     const turn = { messageId: `message-${this.#messages}` as MessageId, runId, content: "…" };
     const session = { sessionId, agentId: agent.id, userId: this.#floor.userId };
     const command: Command = { type: "session.chat", sessionId, turn, ...(known === undefined && { session }) };
@@ -285,40 +284,49 @@ class Simulation {
     return this.#isOver(id) ? undefined : id;
   }
 
-  /** Log what happened, and play the workers: runs are claimed at once. */
+  /** Log what happened, and play the workers: runs are claimed, and stopped attempts end, at once. */
   #record(facts: readonly TimedFact[]): void {
     this.#log.add(facts);
     if (this.#log.events.length > MAX_EVENTS) throw new ScriptFault(1, `the play has more than ${MAX_EVENTS} events`);
     for (const { fact } of facts) {
-      if (fact.type !== "effect.add" || fact.effect.purpose) continue;
-      const { sessionId, runId } = fact.effect;
-      if (this.#floor.session(sessionId)?.context.run?.live) continue;
-      this.#send({ type: "run.claim", sessionId, runId, claimId: "worker", hasNoDriver: true });
+      if (fact.type === "effect.add" && !fact.effect.purpose) this.#claim(fact.effect);
+      else if (fact.type === "signal" && fact.signal.signal === "stop") this.#confirmStop(fact.runId);
     }
     this.#follow();
   }
 
-  /** Turns go on while their sessions are audible; sessions end a while after they first became audible. */
+  #claim({ sessionId, runId }: { sessionId: SessionId; runId: RunId }): void {
+    if (this.#floor.session(sessionId)?.context.run?.live) return;
+    const turn = this.#turns.get(runId);
+    // An attempt that a pause has ended begins from its beginning.
+    if (turn) turn.doneAt = this.#floor.time + turn.forMs;
+    this.#send({ type: "run.claim", sessionId, runId, claimId: "worker", hasNoDriver: true });
+  }
+
+  /** The worker says that the attempt has ended, so the session's next one may begin (rule C16). */
+  #confirmStop(runId: RunId): void {
+    const turn = this.#turns.get(runId);
+    if (!turn) return;
+    turn.doneAt = undefined;
+    const { sessionId } = turn;
+    const stopping = this.#floor.session(sessionId)?.context.stopping;
+    if (stopping?.runId !== runId) return;
+    const { attempt, reported } = stopping;
+    const outcome: RunOutcome = { kind: "stopped" };
+    this.#send({ type: "run.report", sessionId, runId, attempt, n: reported + 1, parts: [], outcome });
+  }
+
+  /** Turns go with their runs; sessions end a while after they first became audible. */
   #follow(): void {
     const { time } = this.#floor;
-    for (const turn of this.#turns.values()) this.#followTurn(turn, time);
+    for (const { sessionId, runId } of this.#turns.values()) {
+      const { run, turns = [] } = this.#floor.session(sessionId)?.context ?? {};
+      const isThere = run?.id === runId || turns.some((waiting) => waiting.runId === runId);
+      if (!isThere) this.#turns.delete(runId);
+    }
     for (const [id, ending] of this.#endings) {
       if (this.#isOver(id)) this.#endings.delete(id);
       else if (this.#isAudible(id)) ending.at ??= time + ending.forMs;
-    }
-  }
-
-  #followTurn(turn: Turn, time: number): void {
-    const { sessionId, runId } = turn;
-    if (this.#isOver(sessionId)) {
-      this.#turns.delete(runId);
-      return;
-    }
-    const { context, value } = this.#floor.session(sessionId)!;
-    if (context.run?.id === runId && value.activity === "running" && this.#isAudible(sessionId)) turn.since ??= time;
-    else if (turn.since !== undefined) {
-      turn.left = Math.max(0, turn.left - (time - turn.since));
-      turn.since = undefined;
     }
   }
 

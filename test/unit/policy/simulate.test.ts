@@ -173,22 +173,58 @@ expect:
   expect(failures(playText(script, catalog))).toEqual([]);
 });
 
-test("a turn takes its time while its session is heard, and waits while it is paused", () => {
-  const agents = [
-    { name: "talk", priority: 20, after_turn: "archive" },
+const CALLED = (talk: object) =>
+  makeCatalog([
+    { name: "talk", priority: 20, ...talk },
     { name: "call", priority: 90 },
-  ];
+  ]);
+
+test("a turn goes on while it is held, as its agent does, and ends with the resume at the earliest", () => {
   const script = `
 steps:
   - { at: "08:00", says: talk, for: 60s }
-  - { after: 20s, asks: call, for: 1h }
-  - { after: 1h, expect: { heard: [talk] } }
-  - { after: 39s, expect: { heard: [talk] } }
+  - { after: 20s, asks: call, for: 30s }
+  - { after: 30s, expect: { heard: [talk] } }
+  - { after: 9s, expect: { heard: [talk] } }
   - { after: 1s, expect: { ended: [talk] } }
+  - { says: talk, for: 60s }
+  - { after: 20s, asks: call, for: 1h }
+  - { after: 59m, expect: { silent: [talk] } }
+  - { after: 1m, expect: { ended: [talk] } }
   - { says: talk, fails: true }
   - { after: 2s, expect: { silent: [talk] } }
 `;
-  expect(failures(playText(script, makeCatalog(agents)))).toEqual([]);
+  expect(failures(playText(script, CALLED({ after_turn: "archive" })))).toEqual([]);
+});
+
+test("a turn that a pause ends begins again with the resume", () => {
+  const script = `
+steps:
+  - { at: "08:00", says: talk, for: 60s }
+  - { after: 59s, asks: call, for: 30s }
+  - { after: 89s, expect: { heard: [talk] } }
+  - { after: 1s, expect: { ended: [talk] } }
+`;
+  const adapter = { kind: "scripted", yields: "abort" };
+  expect(failures(playText(script, CALLED({ after_turn: "archive", adapter })))).toEqual([]);
+});
+
+test.each(["hold", "abort"])("a turn that interrupts another ends in its own time, also in a call (%s)", (yields) => {
+  const script = `
+steps:
+  - { at: "08:00", says: talk, for: 10m }
+  - { after: 1s, says: talk, for: 2s }
+  - { after: 1s, expect: { heard: [talk] } }
+  - { after: 1s, expect: { ended: [talk] } }
+  - { says: talk, for: 10m }
+  - { after: 1s, asks: call, for: 10s }
+  - { after: 1s, says: talk, for: 2s, expect: { silent: [talk] } }
+  - { after: 10s, expect: { heard: [talk] } }
+  - { after: 1s, expect: { ended: [talk] } }
+`;
+  const keys = { when_busy: "interrupt", when_blocked: "queue", after_turn: "archive" };
+  const catalog = CALLED({ ...keys, adapter: { kind: "scripted", yields } });
+  expect(failures(playText(script, catalog))).toEqual([]);
 });
 
 test("the page opens the log of a turn that fails", async () => {
