@@ -8,6 +8,7 @@ import { faultLine } from "../config/fault.ts";
 import { durationText } from "../policy/expectations.ts";
 import type { PlayedEvent } from "../policy/played-log.ts";
 import { type ReadScript, readScript, type Script } from "../policy/script.ts";
+import { cataloguesIn, findScriptFaults } from "../policy/script-names.ts";
 import { type Play, type PlayOptions, play, ScriptFault } from "../policy/simulation.ts";
 import { visibleJson } from "../shared/text.ts";
 import { WallClock } from "../shared/wall-clock.ts";
@@ -61,7 +62,7 @@ export async function simulate(
     return reading.unreadable ? 2 : 1;
   }
   const load = (file: string): Catalog => loadNow(resolve(dirname(path), file));
-  const played = tryToPlay(read, { catalog: reading.catalog, load }, (why) => fail(`${path}: ${why}`));
+  const played = tryToPlay(path, read, { catalog: reading.catalog, load }, fail);
   if (!played) return 1;
   printLines(out, drawn(read.script, played, format, paintFor(out, env)));
   const broken = played.checks.filter(({ fault }) => fault !== undefined);
@@ -70,12 +71,20 @@ export async function simulate(
   return broken.length > 0 ? 1 : 0;
 }
 
-function tryToPlay(read: ReadScript, options: PlayOptions, fail: (why: string) => void): Play | undefined {
+function tryToPlay(
+  path: string,
+  read: ReadScript,
+  options: PlayOptions & { load: (file: string) => Catalog },
+  fail: (line: string) => void,
+): Play | undefined {
   try {
-    return play(read, options);
+    const others = cataloguesIn(read.script.steps).map(options.load);
+    const faults = findScriptFaults(read, [options.catalog, ...others]);
+    for (const fault of faults) fail(faultLine(path, fault));
+    return faults.length > 0 ? undefined : play(read, options);
   } catch (error) {
     if (!(error instanceof ScriptFault)) throw error;
-    fail(error.message);
+    fail(`${path}: ${error.message}`);
     return undefined;
   }
 }

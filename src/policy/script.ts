@@ -193,6 +193,8 @@ export interface ReadScript {
   readonly script: Script;
   /** The line of what is at a path of the file. */
   readonly lineOf: (path: readonly PropertyKey[]) => number;
+  /** A fault of what is at a path of the file. */
+  readonly faultAt: (path: readonly PropertyKey[], message: string) => Fault;
 }
 
 const MAX_SCRIPT_BYTES = 1_048_576;
@@ -205,8 +207,10 @@ export function readScript(text: string): ({ ok: true } & ReadScript) | { ok: fa
   const yaml = readYaml(text);
   const file = Script.safeParse(yaml.value, { error: explain });
   if (file.success && yaml.faults.length === 0) {
-    const lineOf = (path: readonly PropertyKey[]) => yaml.faultAt(path, "value", "")?.line ?? 1;
-    return { ok: true, script: file.data, lineOf };
+    const top = { line: 1, column: 1, path: "" };
+    const faultAt: ReadScript["faultAt"] = (path, message) =>
+      yaml.faultAt(path, "value", message) ?? { ...top, message };
+    return { ok: true, script: file.data, lineOf: (path) => faultAt(path, "").line, faultAt };
   }
   const found = file.success || yaml.value === undefined ? [] : explainIssues(file.error.issues);
   const located = found.flatMap(({ path, on, message }) => yaml.faultAt(path, on, message) ?? []);

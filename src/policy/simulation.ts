@@ -127,7 +127,7 @@ class Simulation {
       else if (step.after !== undefined) this.#passTo(this.#floor.now + step.after);
       const decision = this.#act(step, line);
       if (step.expect) {
-        const facts = { floor: this.#floor, tally: this.#tally, decision, idOf: (name: string) => this.#idOf(name) };
+        const facts = { floor: this.#floor, decision, idOf: (name: string) => this.#idOf(name) };
         const time = new Date(this.#clock.shownAt(this.#floor.now)).toISOString().slice(11, 19);
         this.#checks.push(...checkStep(step.expect, facts, { line, time }));
       }

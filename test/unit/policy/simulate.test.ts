@@ -126,6 +126,82 @@ test("the faults of a script are all named with their places", async () => {
   expect((await run(`${path}.missing`)).code).toBe(2);
 });
 
+const KNOWN = `
+agents:
+  - { name: music, priority: 20 }
+  - { name: phone, priority: 90 }
+  - { name: radio, priority: 30, adapter: { kind: external } }
+restrictions:
+  - { name: r, when: reverse, allow: [phone] }
+`;
+
+/** The faults of a script whose first step asks for the music. */
+async function faultsOf(steps: string, expected = ""): Promise<string[]> {
+  const catalog = await writeTemporary("known.yaml", KNOWN, onTestFinished);
+  const text = `catalogue: ${catalog}\nsteps:\n  - { at: "08:00", asks: music }\n${steps}\n${expected}`;
+  const path = await writeTemporary("names.yaml", text, onTestFinished);
+  const { code, failed, printed } = await run(path);
+  expect([code, printed]).toEqual([failed.length > 0 ? 1 : 0, failed.length > 0 ? "" : printed]);
+  return failed.map((line) => line.slice(path.length + 1));
+}
+
+test.each([
+  ["asks: phnoe", "4:13 steps[1].asks: there is no agent phnoe; did you mean phone?"],
+  ["asks: phnoe, expect: { outcome: rejected }", "4:13 steps[1].asks: there is no agent phnoe; did you mean phone?"],
+  ["says: musik", "4:13 steps[1].says: there is neither a session nor an agent musik; did you mean music?"],
+  ["says: musik, as: one", "4:13 steps[1].says: there is no agent musik; did you mean music?"],
+  ["says: radio", "4:13 steps[1].says: radio is external and takes no turns: use asks"],
+  ["disable: musik", "4:16 steps[1].disable: there is no agent musik; did you mean music?"],
+  ["switches: music, to: phnoe", "4:28 steps[1].to: there is no agent phnoe; did you mean phone?"],
+  ["set: revers", "4:12 steps[1].set: the catalogue names no flag revers; did you mean reverse?"],
+  ["pauses: phone", "4:15 steps[1].pauses: no step up to here begins a session phone"],
+  ["ends: music-2", "4:13 steps[1].ends: no step up to here begins a session music-2"],
+  [
+    "asks: phone, expect: { silent: [musik] }",
+    "4:39 steps[1].expect.silent[0]: no step up to here begins a session musik; did you mean music?",
+  ],
+  [
+    "asks: phone, expect: { heard: [phnoe] }",
+    "4:38 steps[1].expect.heard[0]: no step up to here begins a session phnoe; did you mean phone?",
+  ],
+  ["after: 1s, expect: { ended: [phone] }", "4:36 steps[1].expect.ended[0]: no step up to here begins a session phone"],
+  ["after: 1s, expect: {}", "4:26 steps[1].expect: expects nothing"],
+  ["after: 1s, expect: { silent: [] }", "4:36 steps[1].expect.silent: names no session, so it cannot fail"],
+])(
+  "a script with a wrong name, or an expectation that cannot fail, is refused before it is played: %s",
+  async (step, fault) => {
+    expect(await faultsOf(`  - { ${step} }`)).toEqual([fault]);
+  },
+);
+
+test.each([
+  ["agent: phnoe, rejected: 0", "6:14 expect[0].agent: there is no agent phnoe; did you mean phone?"],
+  [
+    "agent: phone, rejected: 0",
+    "6:14 expect[0].agent: no step begins a session of phone: what is expected of it says nothing",
+  ],
+  ["agent: music", "6:5 expect[0]: expects nothing of music"],
+  ["agent: music, heard: { at_least: 0s }", "6:28 expect[0].heard: allows any value, so it cannot fail"],
+])("an expectation of the whole play that cannot fail is refused: %s", async (expected, fault) => {
+  expect(await faultsOf("  - { ends: music }", `expect:\n  - { ${expected} }`)).toEqual([fault]);
+});
+
+test("a step finds the sessions of earlier rounds, of other catalogues, and by their numbers", async () => {
+  const other = await writeTemporary("other.yaml", "agents:\n  - { name: later, priority: 10 }\n", onTestFinished);
+  const faults = await faultsOf(`
+  - repeat: 3
+    steps:
+      - { after: 1m, asks: phone, expect: { heard: [phone] } }
+      - { ends: phone, expect: { ended: [phone] } }
+  - { asks: phone, expect: { heard: [phone-4] } }
+  - { says: music, expect: { silent: [music] } }
+  - { ends: phone-4 }
+  - { ends: music }
+  - { catalogue: ${other} }
+  - { asks: later, expect: { heard: [later] } }`);
+  expect(faults).toEqual([]);
+});
+
 test("a session or an agent that is not there is a fault of the script's line", () => {
   const catalog = makeCatalog([{ name: "music_agent", adapter: { kind: "external" } }, { name: "chat" }]);
   for (const step of ["{ ends: music_agent }", "{ says: nobody }", "{ says: music_agent }"]) {
