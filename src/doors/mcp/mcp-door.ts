@@ -1,4 +1,4 @@
-import { hash, randomUUID } from "node:crypto";
+import { randomUUID } from "node:crypto";
 import { Readable } from "node:stream";
 import type { ReadableStream as WebStream } from "node:stream/web";
 import type { FastifyReply } from "fastify";
@@ -76,11 +76,11 @@ export function mcpRoutes(app: Routes, context: McpContext): void {
       const session = headers[SESSION_HEADER];
       const identify: Identify = (tool: string, input: ToolInput, { id, _meta }: CalledBy) => {
         const { waitSeconds: _, ...sent } = input;
-        const what = `MCP ${tool} ${JSON.stringify(sent)}`;
-        // An id is used once in a session. A client that uses it again does so for another call.
-        const own = session !== undefined && hash("sha256", JSON.stringify([session, id, what]), "base64url");
-        const key = keyed ?? _meta?.[KEY_IN_META] ?? (own ? `mcp.${own}` : undefined);
-        return context.commands.identifyBy(caller, request, key, what);
+        // A client counts its ids from 0 again when it resumes a session. So an id is no key: it tells apart requests
+        // whose answers are under way or lost (rule C32).
+        const key = keyed ?? _meta?.[KEY_IN_META];
+        const about = key === undefined && session !== undefined ? ` as ${JSON.stringify([session, id])}` : "";
+        return context.commands.identifyBy(caller, request, key, `MCP ${tool} ${JSON.stringify(sent)}${about}`);
       };
       const sentArguments = argumentsIn(body);
       const handle = await openServer({ context, runs, caller }, client, { untilLeft, identify, sentArguments });

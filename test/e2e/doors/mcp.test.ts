@@ -301,7 +301,6 @@ const ask = async (id: number, name: string, input: object, { headers = {}, meta
 test.each<[by: string, about: (n: number) => [id: number, more: { headers?: object; meta?: object }]]>([
   ["the header", (n) => [n, { headers: { "idempotency-key": "mcp-by-header" } }]],
   ["its _meta", (n) => [n, { meta: { "interlock/idempotency-key": "mcp-by-meta" } }]],
-  ["its id in a session", () => [7, { headers: { "mcp-session-id": "mcp-by-id" } }]],
 ])("a call that is repeated with the same key, by %s, has one effect", async (_, about) => {
   const userId = `mcp-${crypto.randomUUID()}`;
   const twice = async (name: string, input: object) => {
@@ -320,4 +319,27 @@ test.each<[by: string, about: (n: number) => [id: number, more: { headers?: obje
   expect(spoken[1]).toEqual(spoken[0]);
   const { messages } = await accepted(node.get(`/session/${sessionId}/messages`));
   expect(messages.filter(({ role }) => role === "user")).toHaveLength(1);
+});
+
+test("an id that a resumed session counts again begins another turn; the same call is one while its answer was lost", async () => {
+  const { call } = await connect();
+  const { sessionId } = await call("ask_for_floor", { agentId: "general", userId: `mcp-${crypto.randomUUID()}` });
+  const client = await connectRaw();
+  const speak = (id: number, content: string, more: object = {}, signal?: AbortSignal) =>
+    client.call(id, "speak", { sessionId, content, ...more }, signal);
+  const said = async () => {
+    const { messages } = await accepted(node.get(`/session/${sessionId}/messages`));
+    return messages.filter(({ role }) => role === "user").map(({ content }) => content);
+  };
+  // The client resumes its session, and its new connection counts from 1 again.
+  for (const _ of [1, 2]) expect(await speak(1, "hello")).toContain("isRunning");
+  expect(await said()).toEqual(["hello", "hello"]);
+
+  const lost = new AbortController();
+  const first = speak(2, "play", {}, lost.signal).catch(() => "lost");
+  await expect.poll(said).toHaveLength(3);
+  lost.abort();
+  expect(await first).toBe("lost");
+  expect(await speak(2, "play", { waitSeconds: 0 })).toContain('isRunning\\":true');
+  expect(await said()).toEqual(["hello", "hello", "play"]);
 });
