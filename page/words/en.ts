@@ -65,6 +65,7 @@ export const en = {
   "why.stays": "It stays paused until it is resumed or spoken to.",
   "because.after_turn": "after its turn",
   "because.idle_timeout": "it was idle for too long",
+  "because.idle_yields": "it had nothing to do, and another session waited",
   "because.max_hold": "it was heard for as long as it may be",
   "because.resume_within": "it was silent for too long",
   "because.queue_timeout": "its request waited for too long",

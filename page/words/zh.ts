@@ -65,6 +65,7 @@ export const zh: Words = {
   "why.stays": "在被恢复或收到新消息之前保持暂停。",
   "because.after_turn": "本轮已结束",
   "because.idle_timeout": "空闲过久",
+  "because.idle_yields": "空闲时让位给等待的会话",
   "because.max_hold": "已达到最长播放时间",
   "because.resume_within": "静默过久",
   "because.queue_timeout": "请求等待过久",

@@ -146,6 +146,7 @@ function whyYielded({ reason, from }: Transition, words: NarrationWords): string
   if (reason === "max_hold") return words.maxHold;
   if (reason === "after_turn" && from === "created") return words.waitsNoMore;
   if (reason === "idle_timeout") return words.idleTooLong;
+  if (reason === "idle_yields") return words.givesWay;
   if (reason === "resume_within") return words.silentTooLong;
   if (reason === "queue_timeout") return words.waitedTooLong;
   if (reason !== "lease_expired") return words.turnDone;

@@ -188,11 +188,21 @@ function classesOf(catalog: Catalog): Classes {
 function signatureOf(agent: AgentEntry): string {
   const self = (names: readonly string[]) => names.map((name) => (name === agent.id ? "" : name));
   const { priority, interruptible, enabled, preemptionThreshold, whenBlocked, whenPreempted, critical, resume } = agent;
-  const { maxHoldMs, leaseMs, queueTimeoutMs, resumeWithinMs, maxPauseMs, idleTimeoutMs } = agent;
+  const { idleYields, maxHoldMs, leaseMs, queueTimeoutMs, resumeWithinMs, maxPauseMs, idleTimeoutMs } = agent;
   const beneath = agent.beneath.map(([name, level]) => [...self([name]), level]);
   const names = [beneath, self(agent.replaces), self(agent.yieldsTo)];
   const keys = [priority, interruptible, enabled, preemptionThreshold, whenBlocked, whenPreempted, critical, resume];
-  return JSON.stringify([names, keys, maxHoldMs, leaseMs, queueTimeoutMs, resumeWithinMs, maxPauseMs, idleTimeoutMs]);
+  return JSON.stringify([
+    names,
+    keys,
+    maxHoldMs,
+    leaseMs,
+    queueTimeoutMs,
+    resumeWithinMs,
+    maxPauseMs,
+    idleTimeoutMs,
+    idleYields,
+  ]);
 }
 
 /** Of the agents of a class that have no session on the floor, the first stands for all. */

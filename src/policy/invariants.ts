@@ -10,13 +10,14 @@ import {
   restrictionOn,
   rulesOf,
 } from "../actors/floor/floor-state.ts";
+import { givesWayWhenIdle } from "../actors/floor/idle-holder.ts";
 import { isAudibleState } from "../protocol/written-state.ts";
 import { checkArrangement, must, silencing } from "./arrangement-check.ts";
 import { contenderOf, type SeenStep, type SeenTransition, silencingsIn } from "./seen-step.ts";
 import type { SteppedFloor } from "./stepped-floor.ts";
 
 /**
- * Check a step against the invariants of docs/use/arbitration.md that a step can show: 1 to 6, 9 to 11 and 13 to 19.
+ * Check a step against the invariants of docs/use/arbitration.md that a step can show: 1 to 6, 9 to 11, 13 to 19, 21.
  * @throws Broken
  */
 export function checkInvariants(step: SeenStep): void {
@@ -31,6 +32,7 @@ export function checkInvariants(step: SeenStep): void {
   checkReplaced(step, rules);
   checkArrangement(after.context.floor, rules);
   checkTime(after);
+  checkIdle(after);
   const { floor } = after.context;
   for (const { context, value } of after.sessions) {
     const agent = after.catalog.agents.get(context.claim.agentId);
@@ -117,7 +119,8 @@ function checkRank(step: SeenStep, rules: FloorRules): void {
   const next = after.holder;
   if (!step.isRequest || !holder || !next || next.sessionId === holder.sessionId || next.sessionId !== step.subject)
     return;
-  if (next.critical) return;
+  const gaveWay = step.transitions.some((each) => each.sessionId === holder.sessionId && each.reason === "idle_yields");
+  if (next.critical || gaveWay) return;
   const isTied = next.priority === holder.priority;
   const replaced = rules.agents.get(next.agentId)?.replaces.includes(holder.agentId) === true;
   const mayTie = rules.policy.ties === "newest" || replaced || holder.yieldsTo?.includes(next.agentId) === true;
@@ -223,6 +226,14 @@ function checkTime(floor: SteppedFloor): void {
     due === undefined || due > floor.time || floor.context.floor.reserved !== undefined,
     () => "15: a limit is over",
   );
+}
+
+/** 21: no idle holder keeps the floor from a session that waits, if its agent says that it gives way. */
+function checkIdle(floor: SteppedFloor): void {
+  const { holder } = floor.context.floor;
+  const idleSince = holder && floor.session(holder.sessionId)?.context.idleSince;
+  const keeps = idleSince !== undefined && givesWayWhenIdle(floor.context, floor.catalog);
+  must(!keeps, () => `21: ${holder?.sessionId} is idle, and keeps the floor from a session that waits`);
 }
 
 function rankOf(floor: Floor, id: string): string {

@@ -103,13 +103,21 @@ function carryOut(floor: SteppedFloor, move: ExploredMove): TimedFact[] {
     case "clear":
       return floor.send({ type: "floor.patch_flags", flags: { [move.flag]: move.does === "set" } }).facts;
     case "clock":
-      return floor.setClock(move.now);
+      return floor.setClock(nextTime(move, floor.now));
     case "disable":
     case "enable":
       return floor.use(withEnabled(floor.catalog, move.agentId, move.does === "enable"));
     case "wait":
       return floor.passTo(floor.nextDue()!);
   }
+}
+
+const DAY_MS = 86_400_000;
+
+/** When the clock next shows the time of a move: on a day of the week, if its text names one, or on any. */
+function nextTime({ now, text }: Extract<ExploredMove, { does: "clock" }>, from: number): number {
+  const everyMs = text.includes(" ") ? 7 * DAY_MS : DAY_MS;
+  return now + Math.max(0, Math.ceil((from - now) / everyMs)) * everyMs;
 }
 
 /** After this time a session whose program died has lapsed: one and a half leases. */

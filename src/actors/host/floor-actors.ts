@@ -8,6 +8,7 @@ import type { DeadlineSources, Emitted, Fact, Given } from "../facts.ts";
 import { type ArbiterEvent, arbiterMachine } from "../floor/arbiter.ts";
 import type { ArbiterContext } from "../floor/arbiter-step.ts";
 import { everyone } from "../floor/floor-state.ts";
+import { givesWayWhenIdle } from "../floor/idle-holder.ts";
 import { MachinePlayer, type MachineState, type Order } from "../machine/machine-player.ts";
 import { deadlineOf } from "../session/session-deadlines.ts";
 import { type SessionInput, sessionMachine } from "../session/session-machine.ts";
@@ -326,11 +327,8 @@ export class FloorActors {
 
   /** Deadlines at the same time are carried out in the order of their sessions' ids. */
   #findDue(sources: DeadlineSources): Due | undefined {
-    const { floor, hours } = this.context;
-    const { reserved } = floor;
-    let first: Due | undefined;
-    if (reserved) first = { at: reserved.since + sources.catalog.policy.resumeDelayMs };
-    if (hours && (!first || hours.dueAt < first.at)) first = { at: hours.dueAt, isHours: true };
+    const { reserved } = this.context.floor;
+    let first = this.#findDueOfFloor(sources.catalog);
     for (const session of this.#all) {
       const { id, machineState } = session;
       const isReserved = reserved?.sessionId === id;
@@ -340,6 +338,27 @@ export class FloorActors {
       if (isEarlier) first = { ...deadline, session };
     }
     return first;
+  }
+
+  /** The earliest of the floor's own deadlines: of its reservation, of its hours, and of an idle holder. */
+  #findDueOfFloor(catalog: Catalog): Due | undefined {
+    const { floor, hours } = this.context;
+    const { reserved } = floor;
+    const all: (Due | undefined)[] = [
+      reserved && { at: reserved.since + catalog.policy.resumeDelayMs },
+      hours && { at: hours.dueAt, isHours: true },
+      this.#findIdle(catalog),
+    ];
+    return all.reduce((first, each) => (each && (!first || each.at < first.at) ? each : first), undefined);
+  }
+
+  /** A holder that gives way because nothing runs in it and a session waits: due since it became idle. */
+  #findIdle(catalog: Catalog): Due | undefined {
+    const { holder } = this.context.floor;
+    const session = holder && this.#sessions[holder.sessionId];
+    const at = session?.machineState.context.idleSince;
+    if (!session || at === undefined || !givesWayWhenIdle(this.context, catalog)) return undefined;
+    return { at, what: "idle_yields", session };
   }
 
   /** Whether the contenders have the numbers of another catalogue. */

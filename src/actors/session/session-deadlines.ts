@@ -54,6 +54,7 @@ export function handleDueOfSession(step: SessionStep, { what }: DueEvent): void 
       toSelf.push({ type: "expire", reason: what, given });
       return;
     case "idle_timeout":
+    case "idle_yields":
     case "max_hold":
     case "resume_within":
       toSelf.push({ type: "yield", reason: what, given });

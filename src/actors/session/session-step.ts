@@ -93,6 +93,7 @@ export interface DueEvent {
     | "max_pause"
     | "max_hold"
     | "idle_timeout"
+    | "idle_yields"
     | "resume_within"
     | "queue_timeout"
     | "answer_within"

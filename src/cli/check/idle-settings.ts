@@ -14,6 +14,7 @@ export function findIdleSettings(catalog: Catalog): string[] {
     ...findIdleRules(catalog, agents),
     ...findOverlaps(catalog, agents),
     ...findIdleRestrictions(catalog, agents),
+    ...findIdleYields(agents),
     ...agents.flatMap(findStrayPlaceholders),
     ...agents.flatMap(findStrayLanguages),
   ];
@@ -48,6 +49,13 @@ function findIdleRestrictions({ restrictions }: Catalog, enabled: readonly Agent
     .filter(({ between, days }) => between?.fromMinute === between?.toMinute && (between ?? days?.length === 7))
     .map(({ name, days }) => `the restriction ${quote(name)} applies all day${days ? ` on ${days.join(", ")}` : ""}`);
   return [...idle, ...always];
+}
+
+/** Agents that give way to sessions that wait, although none does. */
+function findIdleYields(agents: readonly AgentEntry[]): string[] {
+  if (agents.some(({ whenBlocked }) => whenBlocked.includes("queue"))) return [];
+  const yielding = agents.filter(({ idleYields }) => idleYields);
+  return yielding.map(({ id }) => `${id} has idle_yields, which changes nothing: no agent says when_blocked: queue`);
 }
 
 /** Pairs of rules that change the same agent at the same time, by hours or always, under the same flag. */

@@ -51,7 +51,8 @@ function findCutOff(agents: readonly AgentEntry[]): string[] {
 
 /** Agents that may wait without a limit behind a holder that may keep the floor without a limit. */
 function findEndlessWaits(agents: readonly AgentEntry[], rules: FloorRules): string[] {
-  const isEndless = (holder: AgentEntry) => holder.maxHoldMs === undefined && holder.idleTimeoutMs === undefined;
+  const isEndless = (holder: AgentEntry) =>
+    holder.maxHoldMs === undefined && holder.idleTimeoutMs === undefined && !holder.idleYields;
   const blocks = (holder: AgentEntry, challenger: AgentEntry) => {
     const contenders = [loneContenderOf(holder, "holder"), loneContenderOf(challenger, "challenger", 2)] as const;
     return decideAlone(...contenders, challenger, rules).outcome === "queued";

@@ -55,7 +55,10 @@ const namesAgent = ({ agents }: PriorityRule, id: AgentEntry["id"]) => agents ==
 /** Agents that are not interruptible, have no limit, and that no other agent and no restriction silences. */
 function findNeverSilenced(catalog: Catalog, agents: readonly AgentEntry[], rules: FloorRules): string[] {
   const isEndless = (agent: AgentEntry) =>
-    agent.maxHoldMs === undefined && agent.idleTimeoutMs === undefined && agent.afterTurn === "keep";
+    agent.maxHoldMs === undefined &&
+    agent.idleTimeoutMs === undefined &&
+    !agent.idleYields &&
+    agent.afterTurn === "keep";
   const isRestricted = ({ id }: AgentEntry) =>
     catalog.restrictions.some(({ allow, others }) => others !== "finish" && !allow.includes(id));
   const yields = (holder: AgentEntry, challenger: AgentEntry) => {

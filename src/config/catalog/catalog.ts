@@ -122,6 +122,10 @@ const AgentFields = z.strictObject({
   idle_timeout: duration({ max: "365d" })
     .optional()
     .describe("It gives the floor up when nothing happens for this long."),
+  idle_yields: z
+    .boolean()
+    .default(false)
+    .describe("true: it gives the floor up when nothing runs and a session waits for the floor."),
   after_turn: z
     .enum(["keep", "yield", "archive"])
     .default("keep")
@@ -167,6 +171,7 @@ function toAgentEntry(entry: z.infer<typeof AgentFields>) {
     resume: entry.resume,
     maxPauseMs: entry.max_pause,
     idleTimeoutMs: entry.idle_timeout,
+    idleYields: entry.idle_yields,
     afterTurn: entry.after_turn,
     messages: entry.messages,
     instructions: entry.instructions,
@@ -354,15 +359,16 @@ export function toCatalog(file: z.infer<typeof CatalogFile>, hash: string): Cata
 
 /**
  * The restrictions that a floor's flags and the time switch on.
- * @param now ms since 1970; absent: none of those with hours or days
+ * @param now ms since 1970, or which of the restrictions with hours or days are on; absent: none of them
  */
 export function restrictionsBy(
   catalog: Catalog,
   flags: Readonly<Record<string, boolean>>,
-  now?: number,
+  now?: number | ((name: string) => boolean),
 ): readonly Restriction[] {
   const isOn = ({ when }: Restriction) => when === undefined || flags[when] === true;
-  const isTimely = (entry: Restriction) => (now === undefined ? !hasHours(entry) : isDuring(entry, now));
+  const isHour = (entry: Restriction) => (typeof now === "function" ? now(entry.name) : isDuring(entry, now!));
+  const isTimely = (entry: Restriction) => !hasHours(entry) || (now !== undefined && isHour(entry));
   return catalog.restrictions.filter((entry) => isOn(entry) && isTimely(entry));
 }
 

@@ -10,6 +10,7 @@ const FOR_TURNS = [
   "max_depth",
   "when_busy",
   "idle_timeout",
+  "idle_yields",
   "after_turn",
 ] as const;
 

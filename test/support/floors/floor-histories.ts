@@ -55,6 +55,7 @@ const agentWith = (keys: typeof sharing | typeof plain) =>
     resume: fc.constantFrom("auto", "auto", "manual"),
     max_pause: fc.constantFrom(undefined, "0ms", "25s"),
     idle_timeout: fc.constantFrom(undefined, "0ms", "15s"),
+    idle_yields: fc.constantFrom(false, false, true),
     after_turn: fc.constantFrom("keep", "keep", "yield", "archive"),
     adapter: fc.record({
       kind: fc.constant("scripted"),

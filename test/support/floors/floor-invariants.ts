@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { Fact } from "../../../src/actors/facts.ts";
 import { numbersOfAgent, withNumbers } from "../../../src/actors/floor/contender.ts";
 import { everyone, type FloorRules, rulesOf } from "../../../src/actors/floor/floor-state.ts";
+import { givesWayWhenIdle } from "../../../src/actors/floor/idle-holder.ts";
 import type { CommandResult, FloorActors } from "../../../src/actors/host/floor-actors.ts";
 import { isAudible, writtenState } from "../../../src/actors/session/session-context.ts";
 import type { Catalog } from "../../../src/config/catalog/catalog.ts";
@@ -231,6 +232,8 @@ export class FloorInvariants {
       paused,
       ({ value, context }) => value.lifecycle === "paused" && context.pausedBy === "preemption",
     );
+    const idle = states.find(({ context }) => context.id === holder?.sessionId && context.idleSince !== undefined);
+    must(!idle || !givesWayWhenIdle(actors.context, this.#catalog), `21: ${idle?.context.id} keeps the floor`);
     for (const { sessionId, level } of ducked) {
       const own = actors.machineState(sessionId)!.context.level;
       must(own === level, `${sessionId} is at level ${own}, and on the floor at ${level}`);

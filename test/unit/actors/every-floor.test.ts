@@ -18,7 +18,7 @@ vi.mock("../../../src/actors/floor/rearrangement.ts", async (load) =>
 /** Agents that mix all keys, at a few priorities. */
 const MIXED = [
   { name: "plain20" },
-  { name: "plain20q", when_blocked: "queue" },
+  { name: "plain20q", when_blocked: "queue", idle_yields: true },
   { name: "firm20", interruptible: false, yields_to: ["firm20", "over20", "plain20q"] },
   { name: "duck20", when_preempted: "duck", when_blocked: ["duck", "queue"] },
   { name: "start20firm", when_preempted: "duck", when_blocked: "duck", interruptible: false },

@@ -92,6 +92,10 @@ const CATALOGS: Readonly<Record<string, Catalog>> = {
       { name: "meeting", between: "12:10-12:20", when: "r", timezone: "Asia/Shanghai" },
     ],
   }),
+  idle: catalogOf(
+    [A("call", 90), A("dialog", 50, { ...QUEUE, idle_yields: true }), A("podcast", 20, QUEUE), A("music", 10)],
+    FLAGGED("finish"),
+  ),
   due: catalogOf([A("music", 20), A("talk", 50, { max_hold: "1s" }), A("note", 30)]),
   emergencyCall: catalogOf([
     A("ecall", 50, { critical: true }),
@@ -182,6 +186,20 @@ const ROWS: Readonly<Record<string, string>> = {
     "reserved | start n:lane; start f:fire; end f; start c:call | A=c D=n@-9 | granted floor_free",
   "S: only a critical session takes the turn of a critical one":
     "reserved | start f:fire; start h:chime; end f; start c:call | D=h@0 Q=c R=h | queued lower_priority",
+  "A: with idle_yields a holder with nothing running gives way to a session that begins to wait":
+    "idle | start m:music; start d:dialog; start p:podcast | A=p P=m | queued lower_priority",
+  "A: with idle_yields a holder gives way once its turn is over":
+    "idle | start d:dialog; say d; claim d; start p:podcast; finish d | A=p",
+  "A: with idle_yields a holder keeps the floor while its turn runs":
+    "idle | start d:dialog; say d; claim d; start p:podcast | A=d Q=p",
+  "A: with idle_yields a holder gives way to what asked while it was paused":
+    "idle | start p:podcast; start d:dialog; resume p | A=p",
+  "A: with idle_yields a holder keeps the floor from what was only preempted":
+    "idle | start m:music; start d:dialog | A=d P=m",
+  "A: with idle_yields a holder keeps the floor from what may not come up":
+    "idle | start d:dialog; on r; start p:podcast | A=d Q=p | queued restricted",
+  "A: with idle_yields a holder gives way when what waits may come up":
+    "idle | start d:dialog; on r; start p:podcast; off r | A=p",
   "P: stop archives the session for which the floor is reserved":
     "delayed | start m:music; start c:call; end c; stop; pass 2000 | ",
   "H: with others: finish the holder goes on, and no other session comes up":
