@@ -49,7 +49,7 @@ export class Delivery implements SentAnswer {
   readonly #onChange: (state: DeliveryState) => void;
   #isWanted = false;
   #isReused = false;
-  /** Set once the system has the answer. */
+  /** Until it is known whether the answer arrived. */
   #socket: Socket | undefined;
   #isKept = false;
   #state: DeliveryState = "open";
@@ -63,17 +63,18 @@ export class Delivery implements SentAnswer {
 
   /** @param headers the request's */
   watch(response: ConnectionResponse, headers: IncomingHttpHeaders): void {
-    const { socket } = response;
+    this.#socket = response.socket ?? undefined;
     const connection = response[CONNECTION];
     this.#isWanted = headers.connection?.toLowerCase() === "keep-alive";
     this.#isReused = (connection?.requests ?? 0) > 1;
     if (response.destroyed) return this.#become("lost");
     response.once("finish", () => {
       if (this.#state !== "open") return;
-      // The client closed its side before it could read the answer, or is told that the outcome is unknown.
-      if (socket?.readableEnded || response.statusCode >= 500) return this.#become("lost");
+      this.look();
+      // The client is told that the outcome is unknown.
+      if (response.statusCode >= 500) this.#become("lost");
+      if (this.#state !== "open") return;
       this.#sentAt = this.#clock.now();
-      this.#socket = socket ?? undefined;
       this.#isKept = response.shouldKeepAlive;
       this.#become("sent");
       if (connection) connection.sent = this;
@@ -83,8 +84,9 @@ export class Delivery implements SentAnswer {
     });
   }
 
-  get state(): DeliveryState {
-    return this.#state;
+  /** Learn what the socket says by now: a client that has closed its side before its answer asks again perhaps. */
+  look(): void {
+    if (this.#state === "open" && this.#socket?.readableEnded) this.#become("lost");
   }
 
   /** Whether the connection had carried other requests before. */
@@ -133,7 +135,7 @@ export class Delivery implements SentAnswer {
   #become(state: DeliveryState): void {
     if (this.#state === state) return;
     this.#state = state;
-    if (state !== "sent") this.#socket = undefined;
+    if (state !== "open" && state !== "sent") this.#socket = undefined;
     this.#onChange(state);
   }
 }

@@ -20,6 +20,8 @@ const DOUBT_MS = 5_000;
 /** Different requests that are remembered, and equal ones. */
 const MAX_REQUESTS = 4_096;
 const MAX_EQUAL = 8;
+/** How old a look at the kernel's tables of sockets may be, in ms: bytes are sent again after 200 ms or later. */
+const LOOK_MS = 1_000;
 /** How long another node may take to say how an answer stands, in ms. One that does not is dead. */
 const ASK_MS = 250;
 
@@ -81,6 +83,8 @@ export class RecentRequests {
   /** The keys of the known requests; the next one takes the place of the oldest. */
   readonly #keys: string[] = [];
   #next = 0;
+  /** The last look at the peers that acknowledge nothing. */
+  #look: { at: number; silent: Promise<Unanswered> } | undefined;
   #subscription: Subscription | undefined;
   #isClosed = false;
 
@@ -128,6 +132,7 @@ export class RecentRequests {
     if (!attempts.some(({ state }) => state === "open" || state === "sent")) return undefined;
     // The end of the first connection may lie unread beside this request.
     await new Promise<void>((resolve) => afterNextLoop(resolve));
+    for (const { delivery } of attempts) delivery?.look();
     await this.#loseUnanswered(key, attempts);
     await Promise.all(attempts.map((each) => this.#ask(key, each)));
     return this.#oldestLost(attempts);
@@ -146,10 +151,13 @@ export class RecentRequests {
 
   /** Answers that the system has, and whose peers have vanished. */
   async #loseUnanswered(key: string, attempts: readonly Attempt[]): Promise<void> {
-    const { unanswered } = this.#options;
-    if (!unanswered || !attempts.some(({ delivery }) => delivery?.peer)) return;
-    const silent = await unanswered();
-    for (const attempt of attempts) {
+    const { unanswered, clock } = this.#options;
+    const sent = attempts.filter((each) => each.delivery?.peer && this.#ageOf(each) <= LOST_MS);
+    if (!unanswered || sent.length === 0) return;
+    const now = clock.now();
+    if (!this.#look || now - this.#look.at >= LOOK_MS) this.#look = { at: now, silent: unanswered() };
+    const silent = await this.#look.silent;
+    for (const attempt of sent) {
       const peer = attempt.delivery?.peer;
       if (peer && silent.has(peerKeyOf(peer))) this.#note(key, attempt, "lost");
     }
@@ -209,7 +217,13 @@ export class RecentRequests {
     const { key, commandId, state } = news;
     const known = this.#known.get(key)?.attempts.find((each) => each.commandId === commandId);
     if (state === undefined) {
-      if (known?.delivery) this.#publish({ from: this.#id, key, commandId, state: known.state });
+      // The end of the connection may lie unread beside this message.
+      if (known?.delivery) {
+        afterNextLoop(() => {
+          known.delivery?.look();
+          this.#publish({ from: this.#id, key, commandId, state: known.state });
+        });
+      }
       return;
     }
     const attempt = known ?? this.#add(key, commandId);

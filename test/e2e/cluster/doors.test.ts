@@ -151,6 +151,19 @@ describeClusters("the doors of several gateways", (servers) => {
     expect(await contents(id)).toEqual(["speak", ALL]);
   });
 
+  test("a whole answer whose client hung up at one gateway is given at another, in one turn", async () => {
+    const session = newId();
+    const request = { model: "slow", messages: say("speak"), metadata: { session } };
+    const leaving = new AbortController();
+    const left = openai(here).chat.completions.create(request, { signal: leaving.signal });
+    await until(async () => (await there.ask("GET", `/session/${session}`)).body.session?.activity === "running");
+    leaving.abort();
+    await expect(left).rejects.toThrow();
+    const { choices } = await openai(there).chat.completions.create(request);
+    expect(choices[0]!.message.content).toBe(ALL);
+    expect(await contents(session)).toEqual(["speak", ALL]);
+  });
+
   test("an MCP client cancels its call at another gateway than the one that has it, and no other client's call", async () => {
     const headers = { "Content-Type": "application/json", Accept: "application/json, text/event-stream" };
     const post = async (node: ChildServer, client: string, message: object) => {

@@ -317,3 +317,14 @@ test("a request that its client marks as a repeat is one, by OpenAI's header or 
   const other = await ask("/v1/chat/completions", body, { "Request-Id": "r2" });
   expect([runOf(two), new Set([first, one, other].map(runOf)).size]).toEqual([runOf(one), 3]);
 });
+
+test("a message whose client closes its side, and that comes again before its answer, is one turn", async () => {
+  const session = await newSession();
+  const body = { type: "chat", sessionId: session, content: "nod" };
+  const [left, again] = [await open(), await open()];
+  const sent = Promise.all([send(left, "/message", body), left.halfClose()]);
+  await send(again, "/message", body);
+  expect((await answerIn(again)).status).toBe(200);
+  await sent;
+  expect(await turnsOf(session)).toBe(1);
+});

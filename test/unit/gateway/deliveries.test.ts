@@ -60,7 +60,7 @@ async function makeNodes() {
       isAdmitted = true;
     });
     // A node that is asked answers at once, unless it is dead.
-    for (let turns = 0; turns < 6 && !isAdmitted; turns += 1) await turn();
+    for (let turns = 0; turns < 12 && !isAdmitted; turns += 1) await turn();
     if (!isAdmitted) await clock.advance(250);
     const { commandId } = await admitted;
     const end = async (how: Ending) => {
@@ -108,11 +108,12 @@ test("a lost answer is asked for again within 30 s, by its caller, for the same 
 });
 
 test("an answer that a vanished client has not acknowledged is lost, and any other on an open connection arrived", async () => {
-  const { here, send } = await makeNodes();
+  const { here, clock, send } = await makeNodes();
   const first = await send(here);
   await first.end("arrives");
   expect((await send(here, { "user-agent": "other" })).command).toBe("c2");
   first.vanish();
+  await clock.advance(1_000);
   expect((await send(here)).command).toBe("c1");
 });
 

@@ -1,4 +1,5 @@
 import type { ServerResponse } from "node:http";
+import type { Socket } from "node:net";
 
 /** Answers that wait for a run. */
 const WAITING = new WeakSet<ServerResponse>();
@@ -9,7 +10,16 @@ const WAITING = new WeakSet<ServerResponse>();
  */
 export function endWithClient(response: ServerResponse): void {
   WAITING.add(response);
-  if (response.socket?.readableEnded) response.socket.end();
+  if (response.socket?.readableEnded) endWithPeer(response.socket);
+}
+
+/**
+ * End a socket whose peer has closed its own side. Without bytes to send it is closed at once: its peer may ask again
+ * in the next moment, on another connection.
+ */
+export function endWithPeer(socket: Socket): void {
+  if (socket.writableLength === 0) socket.destroy();
+  else socket.end();
 }
 
 /** Whether `endWithClient` was called for the answer. */

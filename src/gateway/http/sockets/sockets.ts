@@ -8,7 +8,7 @@ import { every } from "../../../shared/waiting.ts";
 import { isEventStream } from "../../streams/sse-writer.ts";
 import { networkOf } from "../network-address.ts";
 import { allowHalfOpen, handleHeads, keepOpenBehind, NO_HTTP, newestRequest, type OnHead } from "../node-internals.ts";
-import { endsWithClient } from "./hang-up.ts";
+import { endsWithClient, endWithPeer } from "./hang-up.ts";
 import {
   CONNECTION,
   type ConnectionResponse,
@@ -205,6 +205,7 @@ export class Sockets {
   /** Drop a socket that is closed or about to close. */
   remove(connection: HttpConnection): void {
     if (!this.#connections.delete(connection.socket)) return;
+    connection.sent?.onClose(connection.socket, false);
     connection.waiting = undefined;
     leaveConnection(connection);
     this.#noteChunked(connection, false);
@@ -302,7 +303,7 @@ export class Sockets {
     // Node.js ends the socket if there is no response, and behind the last one, which may be before the farewell.
     if (!response) return;
     const hasLeft = farewell === undefined && waiting?.length;
-    if (hasLeft || isEventStream(response) || endsWithClient(response)) return void socket.end();
+    if (hasLeft || isEventStream(response) || endsWithClient(response)) return endWithPeer(socket);
     const last = waiting?.at(-1)?.[1] ?? response;
     if (farewell === undefined) last.shouldKeepAlive = false;
     else keepOpenBehind(last);
