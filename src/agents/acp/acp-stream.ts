@@ -12,6 +12,8 @@ const MAX_UNANSWERED_UNITS = 16_777_216;
 export interface Intercepted {
   /** The params of a `session/update`. */
   onUpdate(params: unknown): void;
+  /** Called when the answer to a request was read, in the order of the messages. */
+  onAnswer(): void;
   /** Called with a line that is not a message, or the answer to no request. */
   onStrayLine(line: string): void;
 }
@@ -26,7 +28,7 @@ export interface Intercepted {
 export function toStream(
   lines: AsyncGenerator<Line>,
   stdin: ChildProgram["stdin"],
-  { onUpdate, onStrayLine }: Intercepted,
+  { onUpdate, onAnswer, onStrayLine }: Intercepted,
   tooLong: () => Error,
 ): Stream {
   const dialogue = new Dialogue();
@@ -36,7 +38,10 @@ export function toStream(
     const message = parse(text);
     if (!message || !dialogue.receives(message, text.length)) onStrayLine(text);
     else if (message["method"] === "session/update") onUpdate(message["params"]);
-    else return message;
+    else {
+      if (isAnswer(message)) onAnswer();
+      return message;
+    }
     return undefined;
   };
   const readable = new ReadableStream<AnyMessage>(

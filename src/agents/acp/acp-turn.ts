@@ -27,10 +27,15 @@ const LAST_WORDS_MS = 250;
 const CLOSE_MS = 1_000;
 /** How long the program may take to exit by itself, in ms: its turn is stored, and the session waits for the exit. */
 const CLEAN_EXIT_MS = 500;
-/** A loaded conversation is replayed. The replay is over after this silence, in ms. */
-const REPLAY_QUIET_MS = 300;
-/** How long a replay may take after the conversation was loaded, in ms. */
-const MAX_REPLAY_MS = 60_000;
+/**
+ * How long an agent that has repeated nothing before its answer may take to begin, in ms of its own: it is asked
+ * something afterwards, which a busy one answers later.
+ */
+const REPEAT_QUIET_MS = 300;
+/** How long it may take to answer that question, in ms: a few agents answer no unknown request. */
+const ECHO_MS = 2_000;
+/** How long an agent may repeat its conversation after its answer, in ms. */
+const MAX_REPEAT_MS = 60_000;
 /** The maximum number of prompts in one run: the user's message, and the user's reason for each rejection. */
 const MAX_PROMPTS = 20;
 /** The JSON-RPC code of a request whose parameters are refused. */
@@ -43,6 +48,14 @@ interface Capabilities {
   readonly promptCapabilities?: { readonly image?: boolean } | null;
   readonly mcpCapabilities?: { readonly http?: boolean } | null;
   readonly sessionCapabilities?: Readonly<Record<string, unknown>> | null;
+}
+
+/** What an agent sends when it is asked to continue its conversation. */
+interface Repeated {
+  /** Updates. */
+  count: number;
+  /** Those of them before its answer, once that was read. What follows is read before the request settles. */
+  beforeAnswer?: number;
 }
 
 /** One turn with a coding agent over its standard streams, from the handshake to the end of its process. */
@@ -60,8 +73,8 @@ export class AcpTurn {
   #capabilities: Capabilities = {};
   #sessionId: string | undefined;
   #hasNotedStranger = false;
-  #isReplaying = false;
-  #lastReplayAt = 0;
+  /** Set while the agent is asked to continue its conversation. */
+  #repeated: Repeated | undefined;
   /** Resolves when the current prompt is answered. */
   #prompting: Promise<unknown> | undefined;
   #ending: Promise<void> | undefined;
@@ -163,6 +176,9 @@ export class AcpTurn {
       child.stdin,
       {
         onUpdate: (params) => this.#update(params),
+        onAnswer: () => {
+          if (this.#repeated) this.#repeated.beforeAnswer ??= this.#repeated.count;
+        },
         onStrayLine: (line) => this.#run.log("stdout", line),
       },
       () => {
@@ -214,12 +230,15 @@ export class AcpTurn {
   /** @returns false if the conversation is lost */
   async #resume(sessionId: string): Promise<boolean> {
     const { loadSession, sessionCapabilities } = this.#capabilities;
-    const method = sessionCapabilities?.["resume"] ? "session/resume" : loadSession ? "session/load" : undefined;
+    const method = sessionCapabilities?.["resume"] ? "session/resume" : loadSession && "session/load";
     if (!method) return false;
-    this.#isReplaying = method === "session/load";
+    // An agent repeats the conversation when it loads it. Some do so when they resume it, although they must not.
+    const repeated: Repeated = { count: 0 };
+    this.#repeated = repeated;
     try {
       await this.#requestInTime(method, { sessionId, ...this.#sessionParams() });
-      if (this.#isReplaying) await this.#untilReplayed();
+      // The answer is the end of what it caused.
+      if (!repeated.beforeAnswer) await this.#untilRepeated(repeated, method);
       return true;
     } catch (error) {
       const failure = toFailure(error, this.#run.redactor.text);
@@ -227,22 +246,31 @@ export class AcpTurn {
       if (!isAnswer(error) || failure.code !== "provider_unreachable") throw error;
       return false;
     } finally {
-      this.#isReplaying = false;
+      this.#repeated = undefined;
     }
   }
 
-  /** Some agents answer first and replay afterwards. */
-  async #untilReplayed(): Promise<void> {
+  /**
+   * Some agents answer first and repeat the conversation afterwards. Resolves when the agent has sent nothing for a
+   * while, and has answered a question since: what it had to send by then, it has sent before.
+   */
+  async #untilRepeated(repeated: Repeated, method: "session/load" | "session/resume"): Promise<void> {
     const begunAt = this.#clock.now();
-    this.#lastReplayAt = begunAt;
-    for (;;) {
-      if (this.#clock.now() >= begunAt + MAX_REPLAY_MS) {
+    for (let before = -1; before !== repeated.count; ) {
+      if (this.#clock.now() >= begunAt + MAX_REPEAT_MS) {
         throw new AppError("provider_unreachable", "This agent repeated its conversation for more than 60 s.");
       }
-      const leftMs = this.#lastReplayAt + REPLAY_QUIET_MS - this.#clock.now();
-      if (leftMs <= 0) return;
-      await sleep(this.#clock, leftMs);
+      before = repeated.count;
+      await sleep(this.#clock, REPEAT_QUIET_MS, this.#control.signal);
+      // Agents that resume need not repeat, and some print each unknown request.
+      if (method === "session/load") await this.#echo();
     }
+  }
+
+  /** Ask the agent something that it does not know, and wait for its answer. */
+  async #echo(): Promise<void> {
+    const answered = this.#request("_interlock/echo", {}).catch(() => {});
+    await within(this.#clock, ECHO_MS, answered);
   }
 
   /** Of the six tested agents, two accept instructions separately; the others get them with the first prompt. */
@@ -324,8 +352,8 @@ export class AcpTurn {
     const notification = Notification.safeParse(params).data;
     if (!notification) return;
     if (!this.#isOwn(notification.sessionId)) return this.#noteStranger();
-    if (this.#isReplaying) {
-      this.#lastReplayAt = this.#clock.now();
+    if (this.#repeated) {
+      this.#repeated.count += 1;
       this.#run.noteReply();
       return;
     }

@@ -338,7 +338,7 @@ const METHODS: Record<string, (params: Json) => Promise<Json> | Json> = {
     if (ability === "hangs") return never();
     if (ability.startsWith("greets ")) return { raw: JSON.parse(ability.slice(7)) };
     if (ability === "chatters") return chatter("still starting");
-    const loads = ability === "loads" || ability === "repeats";
+    const loads = /^(loads|repeats)/.test(ability);
     return {
       protocolVersion: 1,
       agentCapabilities: {
@@ -358,17 +358,20 @@ const METHODS: Record<string, (params: Json) => Promise<Json> | Json> = {
     update("available_commands_update", { availableCommands: [] });
     return { sessionId: session.id };
   },
-  "session/resume": (params) => restore(params),
+  "session/resume": (params) => {
+    const restored = restore(params);
+    if (ability.endsWith("before its answer")) replay();
+    if (ability.endsWith("after its answer")) setTimeout(replay, 20);
+    return restored;
+  },
   "session/load": (params) => {
     if (ability === "repeats") return repeat(params);
     const restored = restore(params);
+    if (ability.endsWith("before its answer")) replay();
     // Like Gemini: answers first, and replays the history afterwards.
-    setTimeout(() => {
-      for (const prompt of session.prompts) {
-        update("user_message_chunk", { content: { type: "text", text: prompt } });
-        say("replayed");
-      }
-    }, 20);
+    else setTimeout(replay, 20);
+    // A busy machine does not let it go on for a while.
+    if (ability.endsWith("busy")) setImmediate(() => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 700));
     return restored;
   },
   "session/set_mode": ({ modeId }) => {
@@ -396,6 +399,14 @@ function repeat(params: Json): Json {
   };
   setImmediate(more);
   return {};
+}
+
+function replay(): void {
+  for (const prompt of session.prompts) {
+    update("user_message_chunk", { content: { type: "text", text: prompt } });
+    update("tool_call", { toolCallId: "old", title: "an old call", status: "completed", rawInput: {} });
+    say("replayed");
+  }
 }
 
 function restore(params: Json): Json {

@@ -3,6 +3,7 @@ import type { Part } from "../../../../src/agents/agent.ts";
 import { AppError } from "../../../../src/protocol/errors.ts";
 import { masterRef } from "../../../../src/protocol/message.ts";
 import type { Clock } from "../../../../src/shared/ports/clock.ts";
+import { SystemClock } from "../../../../src/system/system-clock.ts";
 import { gone, running } from "../../../support/agents/processes.ts";
 import { acpAdapter, talking } from "../../../support/agents/programs.ts";
 import {
@@ -209,6 +210,28 @@ describe("a conversation", () => {
     expect(textOf(parts)).not.toContain("replayed");
     const cut = await echo(subject, { ...rest, history: [heard, { ...reply, playedUpTo: 8 }, ...others] });
     expect(cut.text).toMatch(/heard only this of your reply:\n\nOne, two \[.*\]\n\necho$/);
+  });
+
+  test.each([
+    ["loads, before its answer", "session/load"],
+    ["loads, after its answer", "session/load"],
+    ["loads, after its answer, as it is busy", "session/load"],
+    ["resumes, before its answer", "session/resume"],
+    ["resumes, after its answer", "session/resume"],
+  ])("a conversation that the agent repeats when it %s, adds nothing to the reply", async (ability) => {
+    const { folder, remove } = await makeFolder();
+    onTestFinished(remove);
+    // A question to the agent is answered in its time, and not in that of a busy machine.
+    const real = new SystemClock();
+    const clock: Clock = {
+      now: () => real.now(),
+      after: (delayMs, callback) => real.after(delayMs === 2_000 ? 60_000 : delayMs, callback),
+    };
+    const subject = talking(acpAdapter(ability, folder), {}, {}, { clock });
+    const [id] = sessionsOf(await play(subject.agent, turnOf("speak of Ann")));
+    const parts = await play(subject.agent, turnOf("speak", { providerSessionId: id }));
+    expect(textOf(parts)).toBe("One, two, three.");
+    expect(ofType(parts, "tool-call")).toEqual([]);
   });
 
   test("a lost conversation begins again with the whole history, and the old one is forgotten", async () => {

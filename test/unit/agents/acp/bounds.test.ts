@@ -44,7 +44,7 @@ test("large requests that wait for their answers are read no further, until they
     }
   }
   const stdin = new Writable({ write: (_, __, done) => done() });
-  const seen = { onUpdate: () => {}, onStrayLine: () => {} };
+  const seen = { onUpdate: () => {}, onAnswer: () => {}, onStrayLine: () => {} };
   const stream = toStream(requests(), stdin, seen, () => new Error("too long"));
   const [reader, writer] = [stream.readable.getReader(), stream.writable.getWriter()];
   const ids: unknown[] = [];
