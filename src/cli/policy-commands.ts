@@ -79,17 +79,22 @@ export function addPolicyCommands({ add, end }: Pick<CommandLine, "add" | "end">
     "Explore what can happen on a floor with a catalogue's agents, and check the invariants and its claims.",
     [
       "A violation is printed as the shortest script that interlock simulate plays.",
-      "Exit code: 0; 1 if something does not hold or the catalogue has faults; 2 if it cannot be read.",
+      "Exit code: 0 if all holds; 1 if something does not hold or the catalogue has faults; 2 if it cannot be read;",
+      "3 if it was not explored far enough to say so; 4 if what was found does not play, a fault of this command.",
     ],
   )
     .argument("[file]", "the catalogue; default: the one that a node would use")
     .option(
       "--sessions <count>",
-      "sessions at a time, explored to the end; default: as many as the time allows",
+      "sessions at a time, explored to the end; default: as many as its work allows",
       numberFrom(1, MAX_COUNT),
     )
-    .option("--seconds <count>", "how long it may take without --sessions", numberFrom(1, MAX_COUNT), 10)
-    .action(async (file: string | undefined, { sessions, seconds }: { sessions?: number; seconds: number }) => {
+    .option(
+      "--seconds <count>",
+      "how long it may take at most; what it cuts short does not hold",
+      numberFrom(1, MAX_COUNT),
+    )
+    .action(async (file: string | undefined, { sessions, seconds }: { sessions?: number; seconds?: number }) => {
       const { proveCatalog } = await import("./prove.ts");
       const options = { sessions, seconds, env: process.env, progress: process.stderr };
       end(await proveCatalog(file ?? usualCatalogPath(), process.stdout, options));

@@ -1,14 +1,14 @@
 import { describeRefusal, loadCatalog } from "../config/catalog/catalog-file.ts";
-import { type Proof, prove, type Round, scriptOf } from "../policy/proof.ts";
+import { type Proof, type ProofOutcome, prove, type Round } from "../policy/proof.ts";
 import { type Paint, paintFor } from "./paint.ts";
 import { type Output, printLines } from "./printed-lines.ts";
 import { wrapToWidth } from "./text-width.ts";
 
 export interface ProveOptions {
-  /** The maximum number of sessions at a time, explored to the end. Default: as many as the time allows. */
+  /** The maximum number of sessions at a time, explored to the end. Default: as many as the work allows. */
   sessions?: number | undefined;
-  /** How long it may take, in s. Ignored with `sessions`. */
-  seconds: number;
+  /** How long it may take, in s. Default: as long as its work takes. */
+  seconds?: number | undefined;
   env: Readonly<Record<string, string | undefined>>;
   /** Where progress is shown, if it is a terminal. */
   progress: Output;
@@ -16,7 +16,8 @@ export interface ProveOptions {
 
 const WIDTH = 80;
 const PROGRESS_MS = 200;
-const SCOPES = 3;
+
+const EXIT_CODES: Readonly<Record<ProofOutcome, number>> = { holds: 0, broken: 1, unfinished: 3, faulty: 4 };
 
 const SCOPE_NAMES: Readonly<Record<Round["scope"], string>> = {
   plain: "Requests, ends, pauses, programs that die, deadlines",
@@ -28,53 +29,79 @@ const SCOPE_NAMES: Readonly<Record<Round["scope"], string>> = {
  * `interlock prove [file]`: explore what can happen on a floor with the catalogue's agents, and check the invariants
  * and the catalogue's claims.
  *
- * @returns the exit code: 0; 1 if something does not hold, or the catalogue has faults; 2 if it cannot be read
+ * @returns the exit code: 0; 1 if something does not hold, or the catalogue has faults; 2 if it cannot be read; 3 if
+ *   not enough was explored; 4 if the prover itself is at fault
  */
 export async function proveCatalog(path: string, out: Output, options: ProveOptions): Promise<number> {
-  const print = (line = "") => printLines(out, [line]);
   const reading = await loadCatalog(path);
   if (!reading.ok) {
-    for (const line of describeRefusal(path, reading)) print(line);
+    printLines(out, describeRefusal(path, reading));
     return reading.unreadable ? 2 : 1;
   }
   const { catalog } = reading;
   const { sessions, seconds, env, progress } = options;
   const paint = paintFor(out, env);
   const meter = meterOn(progress);
-  const budgetMs = (seconds * 1_000) / SCOPES;
-  const proof = prove({ catalog, sessions, budgetMs, now: () => performance.now(), onProgress: meter.show });
+  const end = seconds === undefined ? undefined : performance.now() + seconds * 1_000;
+  const isOver = end === undefined ? undefined : () => performance.now() >= end;
+  const proof = prove({ catalog, sessions, isOver, onProgress: meter.show });
   meter.end();
-  for (const line of describe(proof, paint)) print(line);
-  print();
-  const passed = catalog.assertions.length - proof.violations.filter(({ assertion }) => assertion).length;
-  const assertions = passed === 0 ? "" : passed === 1 ? ", and 1 claim" : `, and ${passed} claims`;
-  if (proof.violations.every(({ assertion }) => assertion))
-    print(paint("active", `Every invariant holds${assertions}.`));
-  for (const violation of proof.violations) {
-    print();
-    for (const line of wrapToWidth(`Does not hold: ${violation.what}`, WIDTH)) print(paint("refused", line));
-    print(paint("quiet", `# The shortest sequence: interlock simulate --config ${path} FILE`));
-    printLines(out, scriptOf(violation, catalog).trimEnd().split("\n"));
-  }
-  return proof.violations.length > 0 ? 1 : 0;
+  const colour = proof.outcome === "holds" ? "active" : "refused";
+  const wrapped = (line: string) => wrapToWidth(line, WIDTH);
+  const conclusion = concludes(proof, catalog.assertions.length, path).flatMap(wrapped);
+  printLines(out, [
+    ...describe(proof, paint),
+    "",
+    ...conclusion.map((line) => paint(colour, line)),
+    ...proof.broken.flatMap(({ what, script }, index) => [
+      ...(index > 0 || conclusion.length > 0 ? [""] : []),
+      ...wrapped(`Does not hold: ${what}`).map((line) => paint("refused", line)),
+      paint("quiet", `# The shortest sequence: interlock simulate --config ${path} FILE`),
+      ...script.trimEnd().split("\n"),
+    ]),
+  ]);
+  return EXIT_CODES[proof.outcome];
 }
 
-function describe({ rounds }: Proof, paint: Paint): string[] {
-  const lines: string[] = [];
-  let scope: Round["scope"] | undefined;
-  for (const round of rounds) {
-    if (round.scope !== scope) lines.push(paint("title", SCOPE_NAMES[round.scope]));
-    scope = round.scope;
-    const { size, states, steps, isComplete, depth } = round;
-    const sessions = size === 1 ? "1 session" : `${size} sessions`;
-    const extent = isComplete ? "every reachable state" : `every sequence of ${depth} moves`;
-    const counts = `${numberText(states)} states, ${numberText(steps)} steps`;
-    lines.push(`  ${sessions.padEnd(12)}${extent.padEnd(30)}${counts}`);
+const sessionsText = (count: number): string => (count === 1 ? "1 session" : `${count} sessions`);
+const claimsText = (count: number): string => (count === 1 ? "1 claim" : `${count} claims`);
+
+/** The outcome, in sentences. */
+function concludes(proof: Proof, claims: number, path: string): string[] {
+  const { outcome, reached, needed, isCutShort, broken, fault } = proof;
+  const rest = claims - broken.filter(({ assertion }) => assertion).length;
+  const isSafe = broken.every(({ assertion }) => assertion);
+  const explored = reached === 0 ? "not even with 1 session" : `with up to ${sessionsText(reached)} at a time`;
+  const what = `Every invariant holds${rest > 0 ? `, and ${claimsText(rest)}` : ""}`;
+  switch (outcome) {
+    case "faulty":
+      return [`A fault of interlock prove, not of the catalogue: ${fault}. Nothing that it printed counts.`];
+    case "holds":
+      return [`${what}, ${explored}.`];
+    case "broken":
+      return reached >= needed && isSafe && !isCutShort ? [`${what}, ${explored}.`] : [];
+    case "unfinished":
+      return [
+        `Not explored far enough: nothing was found, and every state was reached ${explored}; needed are ${needed}.`,
+        isCutShort
+          ? "The time was over: it does not suffice to say that anything holds. Leave out --seconds, or give it more."
+          : `interlock prove --sessions ${needed} ${path} explores so many to the end, however long it takes.`,
+      ];
   }
-  const last = rounds.findLast((round) => round.scope === "plain");
-  if (!last) return lines;
-  const most = last.isComplete ? last.size : last.size - 1;
-  const limit = `Not explored: more than ${most} sessions to the end, users with preferences, switches to another agent, turns (they act as requests, pauses and ends), and how long things take beyond the next deadline.`;
+}
+
+function describe({ rounds, reached }: Proof, paint: Paint): string[] {
+  const lines: string[] = [];
+  for (const scope of Object.keys(SCOPE_NAMES) as Round["scope"][]) {
+    const own = rounds.filter((round) => round.scope === scope);
+    if (own.length > 0) lines.push(paint("title", SCOPE_NAMES[scope]));
+    for (const { size, states, steps, isComplete, depth } of own) {
+      const extent = isComplete ? "every reachable state" : `every sequence of ${depth} moves`;
+      const counts = `${numberText(states)} states, ${numberText(steps)} steps`;
+      lines.push(`  ${sessionsText(size).padEnd(12)}${extent.padEnd(30)}${counts}`);
+    }
+  }
+  const limit = `Not explored: more than ${sessionsText(reached)} to the end, users with preferences, switches to another agent, turns (they act as requests, pauses and ends), two agents disabled at once, and flags that change while an agent is disabled.`;
   return [...lines, ...wrapToWidth(limit, WIDTH).map((line) => paint("quiet", line))];
 }
 

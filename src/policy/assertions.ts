@@ -1,65 +1,67 @@
 import { audible } from "../actors/floor/floor-state.ts";
-import { type Catalog, restrictionsBy } from "../config/catalog/catalog.ts";
+import { restrictionsBy } from "../config/catalog/catalog.ts";
 import type { PolicyAssertion } from "../config/catalog/policy-assertions.ts";
 import type { AgentId } from "../protocol/ids.ts";
-import { type ExploredMove, makeMove } from "./moves.ts";
 import { agentIdOf, heardEvents, type SeenStep, silencingsIn } from "./seen-step.ts";
-import type { SteppedFloor } from "./stepped-floor.ts";
 
-/** Per assertion, by its index in the catalogue: the silenced sessions that should be audible again. */
-export type Owed = ReadonlyMap<number, ReadonlySet<string>>;
+/**
+ * Per assertion, by its index in the catalogue: the silenced sessions that should be audible again, each with whether
+ * the session that it fell silent for has ended.
+ */
+export type Owed = ReadonlyMap<number, ReadonlyMap<string, boolean>>;
 
 export interface BrokenAssertion {
   readonly assertion: PolicyAssertion;
   /** What happens, as a sentence. */
   readonly what: string;
-  /** Moves after the step, which show it. */
-  readonly tail: readonly ExploredMove[];
 }
 
 export const NOTHING_OWED: Owed = new Map();
 
-/** After so many moves, a session that should be audible again counts as silent. */
-const MAX_FUTURE = 64;
-
-/** Compare a step with the catalogue's assertions. */
+/**
+ * Compare a step with assertions of the catalogue.
+ * @returns what is owed after it, and the assertions that it breaks
+ */
 export function checkAssertions(
   step: SeenStep,
   owed: Owed,
-  catalog: Catalog,
-): { owed: Owed; broken?: BrokenAssertion } {
+  assertions: readonly PolicyAssertion[],
+): { owed: Owed; broken: readonly BrokenAssertion[] } {
   let next = owed;
-  for (const [index, assertion] of catalog.assertions.entries()) {
+  const broken: BrokenAssertion[] = [];
+  for (const [index, assertion] of assertions.entries()) {
     const { never, always } = assertion;
+    if (!never && !always) continue;
     if (always) {
       const was = next.get(index) ?? NO_SESSIONS;
       const now = owedAfter(always, step, was);
       if (now !== was) next = new Map([...next, [index, now]]);
     }
-    const broken = never ? breaksNever(never, step) : breaksAlways(always!, step, next.get(index) ?? NO_SESSIONS);
-    if (broken) return { owed: next, broken: { assertion, ...broken } };
+    const what = never ? breaksNever(never, step) : breaksAlways(always!, step, next.get(index) ?? NO_SESSIONS);
+    if (what !== undefined) broken.push({ assertion, what });
   }
-  return { owed: next };
+  return { owed: next, broken };
 }
 
-const NO_SESSIONS: ReadonlySet<string> = new Set();
+const NO_SESSIONS: ReadonlyMap<string, boolean> = new Map();
 
-type Breach = Omit<BrokenAssertion, "assertion">;
-type Never = NonNullable<PolicyAssertion["never"]>;
-
+/** Nothing is in the way any more: no session has the floor or is about to, and no restriction is on. */
 function breaksAlways(
   { after, eventually }: NonNullable<PolicyAssertion["always"]>,
-  step: SeenStep,
-  owed: ReadonlySet<string>,
-): Breach | undefined {
-  const tail = hasEnded(after, step) ? findSilence(eventually, owed, step.after) : undefined;
-  return tail && { what: `${eventually} is not heard again after ${after} ends`, tail };
+  { after: floor }: SeenStep,
+  owed: ReadonlyMap<string, boolean>,
+): string | undefined {
+  const { holder, reserved } = floor.context.floor;
+  const isInTheWay = holder ?? reserved ?? restrictionsBy(floor.catalog, floor.context.flags, floor.now)[0];
+  if (isInTheWay) return undefined;
+  const isMissed = [...owed.values()].some((hasEnded) => hasEnded);
+  return isMissed ? `${eventually} is not heard again after ${after} ends` : undefined;
 }
 
-function breaksNever(never: Never, step: SeenStep): Breach | undefined {
-  const what = never.rejected ? describeRejection(never, step) : describeSilence(never, step);
-  return what === undefined ? undefined : { what, tail: [] };
-}
+type Never = NonNullable<PolicyAssertion["never"]>;
+
+const breaksNever = (never: Never, step: SeenStep): string | undefined =>
+  never.rejected ? describeRejection(never, step) : describeSilence(never, step);
 
 function describeRejection({ rejected, while_heard: whileHeard }: Never, step: SeenStep): string | undefined {
   for (const event of heardEvents(step)) {
@@ -93,17 +95,20 @@ function describeSilence({ silenced, by: causes }: Never, step: SeenStep): strin
 function owedAfter(
   { after, eventually }: NonNullable<PolicyAssertion["always"]>,
   step: SeenStep,
-  was: ReadonlySet<string>,
-): ReadonlySet<string> {
+  was: ReadonlyMap<string, boolean>,
+): ReadonlyMap<string, boolean> {
   const audibleAfter = new Set<string>(audible(step.after.context.floor).map(({ sessionId }) => sessionId));
   const isMissed = (id: string) => id !== step.subject && !audibleAfter.has(id) && !isReplaced(id, step);
-  const left = [...was].filter(isMissed);
   const silenced = silencingsIn(step)
     .filter(({ others }) => others.some((id) => agentIdOf(step, id) === after))
     .map(({ transition }) => transition.sessionId)
-    .filter((id) => agentIdOf(step, id) === eventually && isMissed(id));
-  const now = new Set([...left, ...silenced]);
-  return now.size === was.size && left.length === was.size ? was : now;
+    .filter((id) => agentIdOf(step, id) === eventually);
+  if (was.size + silenced.length === 0) return was;
+  // Nothing is expected of an agent that is disabled, nor of what it was when it is enabled again.
+  if (!step.after.catalog.agents.get(eventually)?.enabled) return NO_SESSIONS;
+  const ends = hasEnded(after, step);
+  const all = new Map([...silenced.map((id) => [id, false] as const), ...was]);
+  return new Map([...all].filter(([id]) => isMissed(id)).map(([id, due]) => [id, due || ends]));
 }
 
 /** A session that another one replaces is not missed. */
@@ -112,35 +117,3 @@ const isReplaced = (id: string, { transitions }: SeenStep): boolean =>
 
 const hasEnded = (agentId: string, step: SeenStep): boolean =>
   step.transitions.some(({ sessionId, to }) => to === "archived" && agentIdOf(step, sessionId) === agentId);
-
-/**
- * Let what is in the way end, one after the other: the holder, a reservation, restrictions.
- * @returns the moves, if none of the sessions and no other of the agent is audible at their end
- */
-function findSilence(
-  agentId: string,
-  owed: ReadonlySet<string>,
-  from: SteppedFloor,
-): readonly ExploredMove[] | undefined {
-  if (owed.size === 0 || from.catalog.agents.get(agentId)?.enabled !== true) return undefined;
-  const moves: ExploredMove[] = [];
-  let floor = from;
-  for (let count = 0; count < MAX_FUTURE; count++) {
-    if (audible(floor.context.floor).some((contender) => contender.agentId === agentId)) return undefined;
-    const move = removeObstacle(floor);
-    if (!move) return moves;
-    moves.push(move);
-    floor = makeMove(floor, move).after;
-  }
-  return moves;
-}
-
-function removeObstacle(floor: SteppedFloor): ExploredMove | undefined {
-  const { holder, reserved } = floor.context.floor;
-  if (holder) return { does: "ends", sessionId: holder.sessionId };
-  if (reserved) return { does: "wait" };
-  const restrictions = restrictionsBy(floor.catalog, floor.context.flags, floor.now);
-  const flag = restrictions.find(({ when }) => when !== undefined)?.when;
-  if (flag !== undefined) return { does: "clear", flag };
-  return restrictions.length > 0 && floor.nextDue() !== undefined ? { does: "wait" } : undefined;
-}

@@ -105,9 +105,8 @@ function checkRefusal({ before, after, transitions, decisions }: SeenStep): void
 function isUnchanged(before: Floor, after: Floor, except: string | undefined): boolean {
   if (before === after) return true;
   const placesOf = (floor: Floor) => [floor.holder, floor.reserved, floor.ducked, floor.paused, floor.queued];
-  const own = { priority: 0, explained: 0 };
   const described = (floor: Floor) =>
-    JSON.stringify(placesOf(floor), (_, value) => (value?.sessionId === except ? { ...value, ...own } : value));
+    JSON.stringify(placesOf(floor), (_, value) => (value?.sessionId === except ? [except, value.level] : value));
   return described(before) === described(after);
 }
 

@@ -28,6 +28,24 @@ const clock = z
     return { msOfDay, day: day as Weekday | undefined };
   });
 
+const INSTANT = /^(\d{4}-\d{2}-\d{2}) ([01]\d|2[0-3]):[0-5]\d$/;
+
+/** Whether a day as in 2026-01-05 is one of the calendar. */
+const isDay = (text: string): boolean => {
+  const date = new Date(`${text}T00:00:00Z`);
+  return !Number.isNaN(date.valueOf()) && date.toISOString().startsWith(text);
+};
+
+/** A day with a time, read as ms since 1970 as if it were UTC. */
+const instant = z
+  .string()
+  .regex(INSTANT)
+  .refine((text) => isDay(text.slice(0, 10)), "must be a day of the calendar")
+  .transform((text) => ({ shown: Date.parse(`${text.replace(" ", "T")}:00Z`) }));
+
+/** What the wall clock is set to: the next time that it is so late, or an instant. */
+const clockSetting = z.union([clock, instant]);
+
 /** The longest time in a script: simulated years. */
 const LONGEST = "3650d";
 const length = duration({ max: LONGEST });
@@ -129,7 +147,7 @@ const stepFields = {
   to: AgentId.optional(),
   set: flag.optional(),
   clear: flag.optional(),
-  clock: clock.optional(),
+  clock: clockSetting.optional(),
   catalogue: z.string().min(1).optional(),
   stop: z.enum(["front", "all"]).optional(),
   disable: AgentId.optional(),
@@ -181,7 +199,7 @@ const Script = z.strictObject({
   day: z
     .string()
     .regex(DAY, "a day, as in 2026-01-05")
-    .refine((day) => !Number.isNaN(Date.parse(`${day}T00:00:00Z`)), "must be a day of the calendar")
+    .refine(isDay, "must be a day of the calendar")
     .default("2026-01-05"),
   timezone: timezone.default("UTC"),
   steps: z.array(Step).min(1).max(10_000),

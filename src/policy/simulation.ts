@@ -8,7 +8,7 @@ import type { RunOutcome } from "../protocol/internal/run.ts";
 import { WallClock } from "../shared/wall-clock.ts";
 import { type Check, checkPlay, checkStep } from "./expectations.ts";
 import { type PlayedEvent, PlayedLog } from "./played-log.ts";
-import type { ClockTime, ReadScript, Step } from "./script.ts";
+import type { ReadScript, Step } from "./script.ts";
 import { SteppedFloor, type TimedFact } from "./stepped-floor.ts";
 import { Tally } from "./tally.ts";
 
@@ -189,7 +189,7 @@ class Simulation {
     if (set !== undefined) return this.#send({ type: "floor.patch_flags", flags: { [set]: true } });
     if (clear !== undefined) return this.#send({ type: "floor.patch_flags", flags: { [clear]: false } });
     if (stop !== undefined) return this.#send({ type: stop === "all" ? "floor.stop_all" : "floor.stop" });
-    if (clock !== undefined) this.#setClock(clock);
+    if (clock !== undefined) this.#setClock(clock, line);
     if (catalogue !== undefined) this.#use(this.#load(catalogue, line));
     if (disable !== undefined) this.#use(withEnabled(this.#floor.catalog, disable, false));
     if (enable !== undefined) this.#use(withEnabled(this.#floor.catalog, enable, true));
@@ -259,9 +259,13 @@ class Simulation {
     return this.#options.load(path);
   }
 
-  #setClock(clock: ClockTime): void {
+  #setClock(clock: NonNullable<Step["clock"]>, line: number): void {
     const before = this.#floor.now;
-    const facts = this.#floor.setClock(this.#clock.next(before, clock.msOfDay, clock.day));
+    const now =
+      "shown" in clock ? this.#clock.instantOf(clock.shown) : this.#clock.next(before, clock.msOfDay, clock.day);
+    if (now < before)
+      throw new ScriptFault(line, "the clock is later already, and the time of a floor never goes back");
+    const facts = this.#floor.setClock(now);
     this.#tally.jump(this.#floor.now - before);
     this.#record(facts);
   }

@@ -1,11 +1,16 @@
 import type { Fact, Given } from "../actors/facts.ts";
-import { type CommandResult, FloorActors } from "../actors/host/floor-actors.ts";
+import { type Alteration, type CommandResult, FloorActors } from "../actors/host/floor-actors.ts";
 import type { SessionMachineState } from "../actors/host/session-machine-state.ts";
-import { deadlineOf } from "../actors/session/session-deadlines.ts";
+import type { SessionContext } from "../actors/session/session-context.ts";
+import { eachDeadline } from "../actors/session/session-deadlines.ts";
 import type { Catalog } from "../config/catalog/catalog.ts";
 import type { FloorId, SessionId } from "../protocol/ids.ts";
 import type { Command } from "../protocol/internal/command.ts";
 import type { Reply } from "../protocol/internal/reply.ts";
+import { RESERVATION_FIELDS, SESSION_FIELDS, withMoments } from "./state-fields.ts";
+
+/** After this time a session whose program died has lapsed: one and a half leases. */
+export const lapseMs = (leaseMs: number): number => Math.ceil(leaseMs * 1.5);
 
 /** The time that a question waits for its answer; scripts ask none. */
 const INTERACTION_TIMEOUT_MS = 300_000;
@@ -31,6 +36,20 @@ export interface SteppedFloorOptions {
   userId?: string | undefined;
   /** Default: the floor of the user, without a zone. */
   floorId?: FloorId | undefined;
+  /** The wall clock stands still while the floor's time passes: it shows what it was set to. Default: it runs. */
+  standsStill?: boolean | undefined;
+}
+
+/** A deadline that has begun. */
+export interface PendingDeadline {
+  /** Its session; undefined: the floor's reservation. */
+  readonly sessionId?: SessionId | undefined;
+  readonly what: string;
+  /** When it began, in the floor's time. */
+  readonly since: number;
+  readonly lengthMs: number;
+  /** It does not come while the floor is reserved for its session, or while its session asks. */
+  readonly isHeld: boolean;
 }
 
 /**
@@ -39,7 +58,8 @@ export interface SteppedFloorOptions {
  */
 export class SteppedFloor {
   readonly userId: string;
-  readonly #actors: FloorActors;
+  readonly #standsStill: boolean;
+  #actors: FloorActors;
   readonly #dead: Set<SessionId>;
   #catalog: Catalog;
   #time: number;
@@ -47,11 +67,13 @@ export class SteppedFloor {
   #jumpedMs = 0;
   #stamp = 0;
 
-  constructor({ catalog, now, userId = userWithout(catalog), floorId }: SteppedFloorOptions, from?: SteppedFloor) {
+  constructor(options: SteppedFloorOptions, from?: SteppedFloor, alteration?: Alteration) {
+    const { catalog, now, userId = userWithout(catalog), floorId, standsStill = false } = options;
     this.userId = userId;
+    this.#standsStill = standsStill;
     this.#catalog = catalog;
     this.#time = now;
-    this.#actors = from ? from.#actors.copy() : new FloorActors(floorId ?? (`u:${userId}` as FloorId));
+    this.#actors = from ? from.#actors.copy(alteration) : new FloorActors(floorId ?? (`u:${userId}` as FloorId));
     this.#dead = new Set(from ? from.#dead : []);
     if (!from) return;
     this.#jumpedMs = from.#jumpedMs;
@@ -59,9 +81,40 @@ export class SteppedFloor {
   }
 
   /** Another floor in the same state; a step of one does not change the other. */
-  copy(): SteppedFloor {
-    const { userId } = this;
-    return new SteppedFloor({ catalog: this.#catalog, now: this.#time, userId }, this);
+  copy(alteration?: Alteration): SteppedFloor {
+    const [userId, catalog, standsStill] = [this.userId, this.#catalog, this.#standsStill];
+    return new SteppedFloor({ catalog, now: this.#time, userId, standsStill }, this, alteration);
+  }
+
+  /**
+   * The floor as it would be if its states had begun at other moments.
+   * @param time the present of the copy, in the floor's time
+   * @param momentOf by a moment of this floor: that of the copy
+   */
+  retimed(time: number, momentOf: (moment: number) => number): SteppedFloor {
+    const { now } = this;
+    const copy = this.copy({
+      floor: (floor) => {
+        const { reserved } = floor;
+        return reserved ? { ...floor, reserved: withMoments(reserved, RESERVATION_FIELDS, momentOf) } : floor;
+      },
+      session: (context) => withMoments(context, SESSION_FIELDS, momentOf),
+    });
+    copy.#time = time;
+    copy.#jumpedMs = now - time;
+    return copy;
+  }
+
+  /** A copy whose wall clock may be set to an earlier instant: one like it, a year or more later. */
+  withoutPast(): SteppedFloor {
+    return this.copy({ lastNow: 0 });
+  }
+
+  /** The floor at a later moment, before anything is due. */
+  at(time: number): SteppedFloor {
+    const copy = this.copy();
+    copy.#moveTo(time);
+    return copy;
   }
 
   get catalog(): Catalog {
@@ -105,6 +158,7 @@ export class SteppedFloor {
   /** Create a session of this agent, which asks for the floor. */
   create(sessionId: string, agentId: string, locale?: string): { reply: Reply; facts: TimedFact[] } {
     const session = { sessionId, agentId, userId: this.userId, ...(locale !== undefined && { locale }) };
+    this.#dead.delete(sessionId as SessionId);
     const command = { type: "session.create", sessionId, session, activate: true };
     return this.send(command as Command);
   }
@@ -114,6 +168,21 @@ export class SteppedFloor {
     const { facts } = this.send({ type: "session.heartbeat", sessionId: id as SessionId });
     this.#dead.add(id as SessionId);
     return facts;
+  }
+
+  /** The session's program has been dead for one and a half leases, without a command for the session meanwhile. */
+  lapse(id: string): TimedFact[] {
+    const lapsed = this.#actors.copy({
+      session: (context) => {
+        const { lease } = context;
+        if (context.id !== id || !lease) return context;
+        const signAt = this.#time - lapseMs(lease.lengthMs);
+        return { ...context, lease: { ...lease, signAt, dueAt: this.#time, isRenewed: undefined, isDoubted: true } };
+      },
+    });
+    this.#actors = lapsed;
+    this.#dead.add(id as SessionId);
+    return this.send({ type: "alarm" }).facts;
   }
 
   /** The session's program sends heartbeats again. */
@@ -133,30 +202,57 @@ export class SteppedFloor {
     return this.send({ type: "alarm" }).facts;
   }
 
+  /** Every deadline that has begun, in no order. The lease of a living participant never runs out, so it is none. */
+  get deadlines(): PendingDeadline[] {
+    const { reserved } = this.context.floor;
+    const sources = { catalog: this.#catalog, interactionTimeoutMs: INTERACTION_TIMEOUT_MS };
+    const found: PendingDeadline[] = [];
+    for (const { context } of this.sessions) {
+      const { id: sessionId } = context;
+      const limited = context.lease && !this.#dead.has(sessionId) ? { ...context, lease: undefined } : context;
+      const coming = new Set<string>();
+      const visit = (of: SessionContext, isReserved: boolean, isHeld: boolean) =>
+        eachDeadline(of, sources, isReserved, (what, since, lengthMs) => {
+          if (since === undefined || lengthMs === undefined || coming.has(`${what} ${since}`)) return;
+          coming.add(`${what} ${since}`);
+          found.push({ sessionId, what, since, lengthMs, isHeld });
+        });
+      visit(limited, reserved?.sessionId === sessionId, false);
+      // What comes once the floor is no longer reserved for it, or once it does not ask any more.
+      visit(limited, false, true);
+      visit({ ...limited, request: undefined }, false, true);
+    }
+    if (reserved) {
+      const { resumeDelayMs: lengthMs } = this.#catalog.policy;
+      found.push({ what: "resume_delay", since: reserved.since, lengthMs, isHeld: false });
+    }
+    return found;
+  }
+
   /** When the next deadline comes, in the floor's time; undefined if there is none. */
   nextDue(): number | undefined {
-    const { floor, hours } = this.context;
-    const { reserved } = floor;
-    const sources = { catalog: this.#catalog, interactionTimeoutMs: INTERACTION_TIMEOUT_MS };
-    const deadlines = this.sessions.map(({ context }) => {
-      // The lease of a living participant never runs out, so it is no deadline.
-      const limited = context.lease && !this.#dead.has(context.id) ? { ...context, lease: undefined } : context;
-      return deadlineOf(limited, sources, reserved?.sessionId === context.id)?.at;
-    });
-    const all = [hours?.dueAt, reserved && reserved.since + this.#catalog.policy.resumeDelayMs, ...deadlines];
-    const first = Math.min(...all.filter((at) => at !== undefined));
-    return first === Number.POSITIVE_INFINITY ? undefined : first;
+    const moments = this.deadlines.filter(({ isHeld }) => !isHeld).map(({ since, lengthMs }) => since + lengthMs);
+    const { hours } = this.context;
+    // Hours do not begin or end while the wall clock stands still.
+    if (hours && !this.#standsStill) moments.push(hours.dueAt);
+    return moments.length > 0 ? Math.min(...moments) : undefined;
   }
 
   /** Let time pass up to this moment, in the floor's time. Each deadline is carried out when it comes. */
   passTo(time: number): TimedFact[] {
     const facts: TimedFact[] = [];
     for (let due = this.nextDue(); due !== undefined && due <= time; due = this.nextDue()) {
-      this.#time = Math.max(this.#time, due);
+      this.#moveTo(due);
       facts.push(...this.send({ type: "alarm" }).facts);
     }
-    this.#time = Math.max(this.#time, time);
+    this.#moveTo(time);
     return facts;
+  }
+
+  #moveTo(time: number): void {
+    const { now } = this;
+    this.#time = Math.max(this.#time, time);
+    if (this.#standsStill) this.#jumpedMs = now - this.#time;
   }
 
   /** Forget sessions that have ended, so that a long play needs no more memory than a short one. */

@@ -7,9 +7,10 @@ import { flow } from "../../shared/flow.ts";
 import type { DeadlineSources, Emitted, Fact, Given } from "../facts.ts";
 import { type ArbiterEvent, arbiterMachine } from "../floor/arbiter.ts";
 import type { ArbiterContext } from "../floor/arbiter-step.ts";
-import { everyone } from "../floor/floor-state.ts";
+import { everyone, type Floor } from "../floor/floor-state.ts";
 import { givesWayWhenIdle } from "../floor/idle-holder.ts";
 import { MachinePlayer, type MachineState, type Order } from "../machine/machine-player.ts";
+import type { SessionContext } from "../session/session-context.ts";
 import { deadlineOf } from "../session/session-deadlines.ts";
 import { type SessionInput, sessionMachine } from "../session/session-machine.ts";
 import type { DueEvent, SessionEvent } from "../session/session-step.ts";
@@ -74,6 +75,14 @@ export interface SavedFloor {
   arbiter: { status?: unknown; value?: unknown; context?: unknown };
   /** The sessions that the floor needs. */
   sessions: readonly SessionInput[];
+}
+
+/** A change of a floor that no command makes: explorations move states in time. */
+export interface Alteration {
+  readonly floor?: (floor: Floor) => Floor;
+  readonly session?: (context: SessionContext) => SessionContext;
+  /** The largest `now` given to the machines before. */
+  readonly lastNow?: number;
 }
 
 /** What the arbiter sees of a session that is gone. */
@@ -157,14 +166,18 @@ export class FloorActors {
   /**
    * Another floor in the same state, without the sessions that have ended. Its steps do not change this one: states are
    * immutable.
+   * @param alteration what is different in the copy
    */
-  copy(): FloorActors {
-    const copy = new FloorActors(this.#floorId, undefined, this.#lastNow);
-    copy.#arbiter = this.#arbiter;
+  copy({ floor, session, lastNow = this.#lastNow }: Alteration = {}): FloorActors {
+    const copy = new FloorActors(this.#floorId, undefined, lastNow);
+    const { at, context } = this.#arbiter;
+    copy.#arbiter = floor ? { at, context: { ...context, floor: floor(context.floor) } } : this.#arbiter;
     for (const { id, machineState, usedAt } of this.#all) {
       const { lifecycle } = machineState.value;
       if (lifecycle === "archived" || lifecycle === "deleted") continue;
-      copy.#sessions[id] = new SessionActor(id, machineState, usedAt);
+      const { at, context } = machineState;
+      const altered = session ? new SessionMachineState({ at, context: session(context) }) : machineState;
+      copy.#sessions[id] = new SessionActor(id, altered, usedAt);
     }
     copy.#steps = this.#steps;
     return copy;

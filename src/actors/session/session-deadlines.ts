@@ -20,16 +20,26 @@ export interface SessionDeadline {
  */
 export function deadlineOf(
   context: SessionContext,
-  { catalog, interactionTimeoutMs }: DeadlineSources,
+  sources: DeadlineSources,
   isReserved = false,
 ): SessionDeadline | undefined {
-  const lengths = lengthsOf(context, catalog);
   let first: SessionDeadline | undefined;
-  const consider = (what: SessionDeadline["what"], since: number | undefined, lengthMs: number | undefined) => {
+  eachDeadline(context, sources, isReserved, (what, since, lengthMs) => {
     if (since === undefined || lengthMs === undefined) return;
     const at = since + lengthMs;
     if (!first || at < first.at) first = { at, what };
-  };
+  });
+  return first;
+}
+
+/** Visit every deadline that the session may have, with when it began and its length: undefined if it has none. */
+export function eachDeadline(
+  context: SessionContext,
+  { catalog, interactionTimeoutMs }: DeadlineSources,
+  isReserved: boolean,
+  consider: (what: SessionDeadline["what"], since: number | undefined, lengthMs: number | undefined) => void,
+): void {
+  const lengths = lengthsOf(context, catalog);
   consider("max_pause", context.request?.since ?? context.pausedSince, lengths.maxPauseMs);
   consider("max_hold", context.audibleSince, lengths.maxHoldMs);
   consider("idle_timeout", context.idleSince, lengths.idleTimeoutMs);
@@ -42,7 +52,6 @@ export function deadlineOf(
   for (const { since } of context.run?.interactions ?? []) {
     consider("answer_within", since, lengths.answerWithinMs ?? interactionTimeoutMs);
   }
-  return first;
 }
 
 /** A deadline has passed. It ends the state that it limits, so it passes once. */

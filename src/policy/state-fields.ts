@@ -1,0 +1,174 @@
+import type { ArbiterContext } from "../actors/floor/arbiter-step.ts";
+import type { Contender, DuckedContender, QueuedContender } from "../actors/floor/contender.ts";
+import type { Floor, ReservedFloor } from "../actors/floor/floor-state.ts";
+import type { SessionContext, WaitingRequest } from "../actors/session/session-context.ts";
+import type { AgentEntry } from "../config/catalog/catalog.ts";
+
+/**
+ * What becomes of a field in the key of a state:
+ * - `kept`: two states in which it differs are two;
+ * - `presence`: only whether it is there;
+ * - `moment`: when a state began. Deadlines alone read it, and the bounds between the moments are compared (zone.ts);
+ * - `elsewhere`: it is in the key in another form, which state-key.ts writes;
+ * - `nested`: an object with a table of its own;
+ * - or a reason why nothing that can happen depends on it.
+ *
+ * Everything that the floor, its sessions and their deadlines can read is in these tables. A new field without a word
+ * here does not compile.
+ */
+export type Treatment = "kept" | "presence" | "moment" | "elsewhere" | { readonly ignored: string } | Nested;
+export interface Nested {
+  readonly nested: Readonly<Record<string, Treatment>>;
+}
+export type Table<T> = Readonly<Record<keyof T, Treatment>>;
+
+const FOR_READERS = { ignored: "readers are shown it, and no decision reads it" } as const;
+const OF_TURNS = { ignored: "turns read it, and they act as requests, pauses and ends" } as const;
+
+const REQUEST_FIELDS: Table<WaitingRequest> = {
+  since: "moment",
+  wasPreempted: "kept",
+  messageIds: "kept",
+};
+
+export const SESSION_FIELDS: Table<SessionContext> = {
+  id: "elsewhere",
+  floorId: { ignored: "it is the same for every session of a floor" },
+  title: FOR_READERS,
+  untitled: FOR_READERS,
+  summary: FOR_READERS,
+  failure: "kept",
+  userId: { ignored: "it is the same for every session of a floor" },
+  zone: { ignored: "it is the same for every session of a floor" },
+  ownerId: "kept",
+  workspaceId: "kept",
+  origin: "kept",
+  endsWithTurn: "kept",
+  claim: "elsewhere",
+  pausedBy: "kept",
+  level: "kept",
+  queuedAt: "presence",
+  request: { nested: REQUEST_FIELDS },
+  createdAt: FOR_READERS,
+  updatedAt: FOR_READERS,
+  lastActivityAt: FOR_READERS,
+  archivedAt: "presence",
+  replacedBy: "kept",
+  messageCount: "kept",
+  tokenUsage: "kept",
+  newest: "kept",
+  played: "kept",
+  agentSessions: "kept",
+  agentHomes: "kept",
+  agentHeard: "kept",
+  approvedTools: "kept",
+  expired: "kept",
+  run: "kept",
+  turns: "kept",
+  stopping: "kept",
+  mode: "kept",
+  summaryId: "kept",
+  uncovered: "kept",
+  summarizing: "kept",
+  idleSince: "moment",
+  pausedSince: "moment",
+  audibleSince: "moment",
+  waitsSince: "moment",
+  lengths: "kept",
+  lease: "elsewhere",
+  lapsed: "kept",
+};
+
+/** `explained` is how the priority came about; `locale` is the language of sentences. */
+export const CONTENDER_FIELDS: Table<Contender & DuckedContender & QueuedContender> = {
+  sessionId: "elsewhere",
+  agentId: "elsewhere",
+  priority: "kept",
+  interruptible: "kept",
+  preemptionThreshold: "kept",
+  explained: FOR_READERS,
+  beneath: "kept",
+  ducks: "kept",
+  critical: "kept",
+  yieldsTo: "kept",
+  locale: FOR_READERS,
+  askedAt: "elsewhere",
+  wants: "kept",
+  finishes: "kept",
+  level: "kept",
+  queuedAt: FOR_READERS,
+};
+
+export const FLOOR_FIELDS: Table<Floor> = {
+  holder: "elsewhere",
+  reserved: "elsewhere",
+  ducked: "elsewhere",
+  paused: "elsewhere",
+  queued: "elsewhere",
+};
+
+export const RESERVATION_FIELDS: Table<ReservedFloor> = {
+  sessionId: "elsewhere",
+  since: "moment",
+  until: FOR_READERS,
+};
+
+export const ARBITER_FIELDS: Table<ArbiterContext> = {
+  floorId: { ignored: "it is the same in every state" },
+  floor: "elsewhere",
+  flags: "elsewhere",
+  catalog: "elsewhere",
+  hours: { ignored: "which rules apply is in the key, and the wall clock is set by moves of its own" },
+};
+
+/** Of an agent: which keys tell its sessions from those of another. */
+export const AGENT_FIELDS: Table<AgentEntry> = {
+  id: "elsewhere",
+  label: FOR_READERS,
+  description: FOR_READERS,
+  priority: "kept",
+  interruptible: "kept",
+  enabled: "kept",
+  capabilities: FOR_READERS,
+  preemptionThreshold: "kept",
+  whenBlocked: "kept",
+  whenPreempted: "kept",
+  beneath: "kept",
+  critical: "kept",
+  replaces: "kept",
+  yieldsTo: "kept",
+  maxHoldMs: "kept",
+  leaseMs: "kept",
+  queueTimeoutMs: "kept",
+  resumeWithinMs: "kept",
+  answerWithinMs: OF_TURNS,
+  whenBusy: OF_TURNS,
+  resume: "kept",
+  maxPauseMs: "kept",
+  idleTimeoutMs: "kept",
+  idleYields: "kept",
+  afterTurn: OF_TURNS,
+  messages: FOR_READERS,
+  instructions: OF_TURNS,
+  tools: OF_TURNS,
+  modes: OF_TURNS,
+  maxSteps: OF_TURNS,
+  subAgents: OF_TURNS,
+  maxDepth: OF_TURNS,
+  workspaceId: "kept",
+  adapter: OF_TURNS,
+};
+
+/** The object with its moments moved, those of nested objects too. */
+export function withMoments<T extends object>(value: T, table: Table<T>, momentOf: (moment: number) => number): T {
+  const moved = { ...value } as Record<string, unknown>;
+  for (const [name, treatment] of Object.entries(table) as [string, Treatment][]) {
+    const field = moved[name];
+    if (field === undefined) continue;
+    if (treatment === "moment") moved[name] = momentOf(field as number);
+    else if (typeof treatment === "object" && "nested" in treatment) {
+      moved[name] = withMoments(field as object, treatment.nested as Table<object>, momentOf);
+    }
+  }
+  return moved as T;
+}
