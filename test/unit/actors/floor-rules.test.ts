@@ -146,6 +146,8 @@ const ROWS: Readonly<Record<string, string>> = {
     "patient | start m:within; start c:call; pass 4000; resume m; pass 4000; end c | A=m",
   "W: a session that cannot duck yet waits, and starts beneath as soon as it can":
     "duckOrQueue | start c:call; start m:music; start v:prompt; end c; start v:prompt | A=v D=m@-14 | granted preempted",
+  "B: a critical session starts beneath a critical one of its own priority":
+    "reserved | start f:fire; start g:fire | A=f D=g@0 | granted beneath",
   "B: a call that starts beneath a chime silences the music, which yields":
     "car | start m:music_agent; start h:chime_agent; start c:phone_agent | A=h D=c@0 P=m | granted beneath",
   "B: all does not mean the agent itself": "beneathAll | start x:a; start y:a | A=x | rejected equal_priority",
