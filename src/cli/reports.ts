@@ -2,7 +2,7 @@ import type { AgentView } from "../client/answers.ts";
 import type { Client } from "../client/client.ts";
 import type { HeardReport } from "../protocol/internal/node-report.ts";
 import type { Session } from "../protocol/session.ts";
-import { cutToWidth, fitToWidth, widthOf } from "./text-width.ts";
+import { cutToWidth, fitToWidth, widthOf, wrapToWidth } from "./text-width.ts";
 
 const WIDTH = 80;
 const GAP = "  ";
@@ -51,7 +51,12 @@ export async function reportStatus(client: Client, now: number): Promise<Report>
     ...absentRoles.map((role) => `no node has the role ${role}: ${ABSENT[role]}`),
     ...nodes.flatMap(({ node, missing }) => missing.map((what) => `node ${node.slice(0, 8)} is not ready: ${what}`)),
     ...nodes.flatMap(({ lastFailure: failed }) =>
-      failed ? [`the last failed run, ${agoOf(now - failed.at)} ago, of ${failed.agentId}: ${failed.reason}`] : [],
+      failed
+        ? wrapToWidth(
+            `the last failed run, ${agoOf(now - failed.at)} ago, of ${failed.agentId}: ${failed.reason}`,
+            WIDTH,
+          )
+        : [],
     ),
   ];
   const isFaulty = absentRoles.length > 0 || nodes.some(({ missing }) => missing.length > 0);

@@ -66,7 +66,13 @@ test("status names what waits and the roles that no node has, agents and session
     ...client,
     listNodes: async () => {
       const { nodes } = await client.listNodes();
-      return { nodes: nodes.map((each) => ({ ...each, roles: ["gateway", "orchestrator"] })), absentRoles: ["worker"] };
+      const lastFailure = {
+        at: Date.now(),
+        agentId: "music",
+        reason: `api.example 401 “${"no such key ".repeat(9)}here”`,
+      };
+      const lone = nodes.map((each) => ({ ...each, roles: ["gateway", "orchestrator"], lastFailure }));
+      return { nodes: lone as typeof nodes, absentRoles: ["worker"] };
     },
     getMetrics: async () => (await client.getMetrics()).replace(/^(interlock_runs_waiting) 0$/m, "$1 1"),
   };
@@ -80,6 +86,10 @@ test("status names what waits and the roles that no node has, agents and session
   expect(status.lines).toContain("runs that no worker has taken: 1");
   expect(status.lines).toContain("no node has the role worker: agents do not answer");
   expect(status.facts).toMatchObject({ absentRoles: ["worker"], unclaimedRuns: 1 });
+  // The whole of what the provider said.
+  expect(status.lines.slice(-2).join(" ")).toMatch(
+    /^the last failed run, \d+s ago, of music: api\.example 401 “.+ here”$/,
+  );
   expect([status.isFaulty, (await reportStatus(client, Date.now())).isFaulty]).toEqual([true, false]);
   const agents = await reportAgents(client);
   expect(agents.lines).toContainEqual(expect.stringMatching(/^general \* +\d+ /));

@@ -51,7 +51,9 @@ test("the matrix is made for a time, a user and flags, and refuses those that th
   ]) {
     expect(await node.get(`/catalogue/matrix?${query}`), query).toMatchObject({ status: 400, body: { error } });
   }
-  const issues = [{ path: "querystring.at", message: "must be a time from 00:00 to 23:59" }];
+  const issues = [
+    { path: "querystring.at", message: "must be a time from 00:00 to 23:59, perhaps after a day, as in sat 23:30" },
+  ];
   expect(await node.get("/catalogue/matrix?at=24:00")).toMatchObject({ status: 400, body: { issues } });
 });
 
