@@ -39,15 +39,22 @@ type ResponseOf<T extends OutgoingMessage["type"]> = Extract<
   { type: T; response: unknown }
 >["response"];
 
-type Verdict = Extract<ResponseOf<"tool_confirmation_response">, string>;
-
-const LABELS: Readonly<Record<Verdict, WordKey>> = {
+const LABELS = {
   approve: "confirm.approve",
   approve_always: "confirm.always",
   reject: "confirm.reject",
-};
+} as const satisfies Record<string, WordKey>;
+/** How the values of an agent's own options begin. */
+const OWN = "approve:";
 
-const isVerdict = (value: string): value is Verdict => Object.hasOwn(LABELS, value);
+type Verdict = Extract<ResponseOf<"tool_confirmation_response">, string>;
+
+/** The answer of a button, and its text: ours, or the agent's own for its option. */
+function verdictOf({ value, label }: { value: string; label: string }, say: (key: WordKey) => string) {
+  const isOurs = Object.hasOwn(LABELS, value);
+  const text = isOurs ? say(LABELS[value as keyof typeof LABELS]) : label;
+  return isOurs || value.startsWith(OWN) ? [{ value: value as Verdict, text }] : [];
+}
 
 function Confirmation({ sessionId, request }: Request<"tool_confirmation_request">) {
   const { say } = useWords();
@@ -84,11 +91,10 @@ function Confirmation({ sessionId, request }: Request<"tool_confirmation_request
       <Arguments text={toolCall.function.arguments} />
       <p className={styles["actions"]}>
         {availableOptions
-          .map(({ value }) => value)
-          .filter(isVerdict)
-          .map((value, index) => (
+          .flatMap((option) => verdictOf(option, say))
+          .map(({ value, text }, index) => (
             <button key={value} type="button" data-option disabled={disabled} onClick={() => answer(value)}>
-              <span aria-hidden="true">{index + 1}</span> {say(LABELS[value])}
+              <span aria-hidden="true">{index + 1}</span> {text}
             </button>
           ))}
       </p>

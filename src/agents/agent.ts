@@ -93,7 +93,8 @@ export interface Approvals {
 export type Confirmation = Omit<Extract<NewInteraction, { kind: "confirmation" }>, "kind">;
 
 export type Verdict =
-  | { readonly isApproved: true }
+  /** `choice`: the value of the agent's own option that the user chose. */
+  | { readonly isApproved: true; readonly choice?: string | undefined }
   | { readonly isApproved: false; readonly reason: string | undefined };
 
 /** An MCP server over streamable HTTP. Its headers contain a secret token that is valid for one run. */

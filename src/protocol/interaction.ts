@@ -23,6 +23,15 @@ export const CONFIRMATION_OPTIONS = [
   { value: "reject", label: "Reject" },
 ] as const;
 
+/** One of the agent's own ways to approve a call, by its id. */
+const Choice = z.templateLiteral(["approve:", z.string().min(1).max(256)]);
+/** An agent's own options in place of `CONFIRMATION_OPTIONS`, as users see them. */
+const OwnOption = z.object({
+  value: z.union([Choice, z.enum(["reject_with_reply", "reject"])]),
+  label: z.string().max(MAX_OPTION_UNITS),
+});
+export type OwnOption = z.infer<typeof OwnOption>;
+
 /** An interaction that an agent waits for: a person must confirm a tool call or answer a question. */
 export const Interaction = z.discriminatedUnion("kind", [
   z.object({
@@ -32,6 +41,7 @@ export const Interaction = z.discriminatedUnion("kind", [
     isSensitive: z.boolean(),
     /** What `approve_always` approves. Absent: the tool of this name. */
     approves: z.string().max(512).optional(),
+    options: z.array(OwnOption).max(MAX_OPTIONS).optional(),
   }),
   z.object({
     kind: z.literal("question"),
@@ -49,10 +59,13 @@ const text = (max: number) => z.string().max(max).overwrite(cleanText);
 export const ConfirmationResponse = z.union(
   [
     z.enum(["approve", "approve_always", "reject"]),
+    Choice,
     z.object({ type: z.literal("reject_with_reply"), reason: text(16_384) }),
     z.object({ rejectWithReply: text(16_384) }),
   ],
-  { error: `must be approve, approve_always, reject, or {"type": "reject_with_reply", "reason": "…"}` },
+  {
+    error: `must be approve, approve_always, reject, an option's value, or {"type": "reject_with_reply", "reason": "…"}`,
+  },
 );
 
 /** The `response` of a client to a `user_question_request`. */
@@ -78,6 +91,8 @@ export const Answer = z.discriminatedUnion("kind", [
     kind: z.literal("confirmation"),
     requestId: RequestId,
     verdict: z.enum(["approve", "approve_always", "reject"]),
+    /** The value of the agent's own option that approves. */
+    choice: Choice.optional(),
     reason: z.string().optional(),
   }),
   z.object({
@@ -92,7 +107,9 @@ export type Answer = z.infer<typeof Answer>;
 
 /** A client's response to a confirmation, as the agent receives it. */
 export function confirmationAnswer(requestId: RequestId, response: z.infer<typeof ConfirmationResponse>): Answer {
-  if (typeof response === "string") return { kind: "confirmation", requestId, verdict: response };
+  if (response === "approve" || response === "approve_always" || response === "reject")
+    return { kind: "confirmation", requestId, verdict: response };
+  if (typeof response === "string") return { kind: "confirmation", requestId, verdict: "approve", choice: response };
   const reason = "type" in response ? response.reason : response.rejectWithReply;
   return { kind: "confirmation", requestId, verdict: "reject", reason };
 }

@@ -18,8 +18,8 @@ export function openInteractions(step: SessionStep, interactions: readonly Inter
     const { requestId } = interaction;
     run.interactions.push({ interaction, since });
     if (interaction.kind === "confirmation") {
-      const { toolCall, isSensitive } = interaction;
-      const data = { toolCall, isSensitive, availableOptions: [...CONFIRMATION_OPTIONS], expiresAt };
+      const { toolCall, isSensitive, options = CONFIRMATION_OPTIONS } = interaction;
+      const data = { toolCall, isSensitive, availableOptions: [...options], expiresAt };
       logEvent(step, "tool_confirmation_request", data, requestId);
     } else {
       const { question, options, multiSelect } = interaction;
@@ -41,6 +41,9 @@ export function resolveInteraction(step: SessionStep, command: CommandOf<"sessio
   if (kind !== chosen.kind) {
     return refuseCommand(step, "interaction_not_found", { message: `This request waits for a ${ANSWERS[kind]}.` });
   }
+  if (!isOffered(pending.interaction, chosen)) {
+    return refuseCommand(step, "interaction_not_found", { message: "This request has no such option." });
+  }
   const run = editRun(step);
   run.interactions = run.interactions.filter(({ interaction }) => interaction.requestId !== requestId);
   run.answers.push(chosen);
@@ -59,6 +62,12 @@ export function resolveInteraction(step: SessionStep, command: CommandOf<"sessio
     signal: { signal: "answer", attempt: run.attempt, answer: chosen },
   });
   answer(step, { runId: run.id });
+}
+
+/** Whether the agent offered the option that the answer names, if it names one. */
+function isOffered(interaction: Interaction, chosen: CommandOf<"session.answer">["answer"]): boolean {
+  if (interaction.kind !== "confirmation" || chosen.kind !== "confirmation" || chosen.choice === undefined) return true;
+  return interaction.options?.some(({ value }) => value === chosen.choice) === true;
 }
 
 /** The agent no longer needs an answer. A later one is refused, as for any resolved interaction. */

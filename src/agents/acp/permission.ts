@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { type Answer, MAX_OPTION_UNITS } from "../../protocol/interaction.ts";
-import { textWithin } from "../../shared/text.ts";
+import { type Answer, MAX_OPTION_UNITS, type OwnOption } from "../../protocol/interaction.ts";
+import { cleanText, textWithin } from "../../shared/text.ts";
 import type { NewInteraction } from "../agent.ts";
 import { ToolUpdate } from "./updates.ts";
 
@@ -10,7 +10,7 @@ const text = z.string();
 export const Permission = z.looseObject({
   sessionId: text,
   toolCall: ToolUpdate,
-  options: z.array(z.looseObject({ optionId: text, kind: text })).max(100),
+  options: z.array(z.looseObject({ optionId: text, name: text.nullish().catch(undefined), kind: text })).max(100),
 });
 export type Permission = z.infer<typeof Permission>;
 
@@ -22,13 +22,45 @@ export const CANCELLED: Outcome = { outcome: { outcome: "cancelled" } };
  * The answer to the agent. Each permission is granted once, even if the user approved the tool for the whole session,
  * because an agent that remembers an approval applies its own rule: per command, folder or user.
  */
-export function outcomeOf({ options }: Permission, isAllowed: boolean): Outcome {
+export function outcomeOf({ options }: Permission, isAllowed: boolean, choice?: string): Outcome {
+  const chosen = choice !== undefined && options.find((one) => choiceOf(one) === choice);
+  if (chosen) return { outcome: { outcome: "selected", optionId: chosen.optionId } };
   const kinds = isAllowed ? ["allow_once", "allow_always"] : ["reject_once", "reject_always"];
   for (const kind of kinds) {
     const option = options.find((one) => one.kind === kind);
     if (option) return { outcome: { outcome: "selected", optionId: option.optionId } };
   }
   return CANCELLED;
+}
+
+/** The maximum number of an agent's own ways to approve. */
+const MAX_OWN = 20;
+
+const choiceOf = ({ optionId }: Permission["options"][number]) => `approve:${optionId}` as const;
+
+/**
+ * The agent's own options, if a user could not tell by `approve` which one is meant: several approve once, or the agent
+ * asks how to go on in another mode.
+ * @param redact removes the values of secrets
+ */
+export function ownOptionsOf(
+  { options, toolCall }: Permission,
+  redact: (text: string) => string,
+): OwnOption[] | undefined {
+  const isPlain = (id: string) => id !== "" && id.length <= 256 && redact(cleanText(id)) === id;
+  const approving = options
+    .filter(({ kind, optionId }) => kind.startsWith("allow_") && isPlain(optionId))
+    .slice(0, MAX_OWN);
+  const once = approving.filter(({ kind }) => kind === "allow_once");
+  if (approving.length < 2 || (once.length < 2 && toolCall.kind !== "switch_mode")) return undefined;
+  const labelOf = ({ name, optionId }: Permission["options"][number]) =>
+    textWithin(redact(cleanText(name || optionId)), MAX_OPTION_UNITS);
+  const rejecting = options.find(({ kind }) => kind.startsWith("reject_"));
+  return [
+    ...approving.map((option) => ({ value: choiceOf(option), label: labelOf(option) })),
+    { value: "reject_with_reply", label: "Reject, with a reply" },
+    { value: "reject", label: rejecting ? labelOf(rejecting) : "Reject" },
+  ];
 }
 
 const Choice = z.looseObject({ const: text, title: text.optional() });

@@ -4,7 +4,7 @@ import { raceAborted } from "../../shared/waiting.ts";
 import type { Approvals, CallTree, NewInteraction, RunControl, Turn } from "../agent.ts";
 import type { ProgramRun } from "../process/program-run.ts";
 import { controlWithin } from "../tools/tool-box.ts";
-import { CANCELLED, Form, outcomeOf, type Permission, questionsOf } from "./permission.ts";
+import { CANCELLED, Form, outcomeOf, ownOptionsOf, type Permission, questionsOf } from "./permission.ts";
 
 /** An entry in the queue of a run that is not a part. */
 export interface TurnItem {
@@ -57,12 +57,14 @@ export class UserQuestions {
     // It also waits while the user is asked about another call of the tool.
     this.#open += 1;
     try {
-      const verdict = await this.#approvals.askUser({ toolCall, isSensitive: true, approves }, { signal, askUser });
+      const options = ownOptionsOf(permission, this.#run.redactor.text);
+      const asked = { toolCall, isSensitive: true, approves, ...(options && { options }) };
+      const verdict = await this.#approvals.askUser(asked, { signal, askUser });
       if (verdict.isApproved) {
         // Where the user approved the tool before, no question has waited for the call's part.
         await raceAborted(signal, () => this.#run.items.consumed());
         await controlWithin(this.#control, signal).untilWanted();
-        return outcomeOf(permission, true);
+        return outcomeOf(permission, true, verdict.choice);
       }
       this.wasRejected = true;
       if (verdict.reason) this.#replies.push(verdict.reason);

@@ -35,7 +35,8 @@ export class RunApprovals implements Approvals {
     const answer = await control.askUser({ kind: "confirmation", ...confirmation });
     if (answer.kind !== "confirmation") throw new Error(`a confirmation was answered with a ${answer.kind}`);
     if (answer.verdict === "approve_always") this.#approved.add(name);
-    return answer.verdict === "reject" ? { isApproved: false, reason: answer.reason } : { isApproved: true };
+    if (answer.verdict === "reject") return { isApproved: false, reason: answer.reason };
+    return { isApproved: true, choice: answer.choice };
   }
 }
 

@@ -5,7 +5,13 @@ import { acceptsTurns, findAgent, listAgents } from "../../config/catalog/catalo
 import { ImageInput, MAX_CONTENT, MAX_IMAGES } from "../../protocol/client-message.ts";
 import { AppError } from "../../protocol/errors.ts";
 import { type AgentId, Name, RequestId, SessionId } from "../../protocol/ids.ts";
-import { type Answer, confirmationAnswer, QuestionResponse, questionAnswer } from "../../protocol/interaction.ts";
+import {
+  type Answer,
+  ConfirmationResponse,
+  confirmationAnswer,
+  QuestionResponse,
+  questionAnswer,
+} from "../../protocol/interaction.ts";
 import type { Clock } from "../../shared/ports/clock.ts";
 import { cleanText, cutText, toOneLine } from "../../shared/text.ts";
 import { isAbsent, mayBeEmpty } from "../absent.ts";
@@ -207,8 +213,6 @@ interface ReadAnswer {
   readonly answer: Answer;
 }
 
-const VERDICTS = ["approve", "approve_always", "reject"] as const;
-
 /** Parse an answer from the client. @throws AppError `bad_request` for an unknown id */
 export function readToolAnswer(id: unknown, output: unknown, param: string): ReadAnswer {
   const [kind, session, request] = typeof id === "string" ? id.split(".") : [];
@@ -227,7 +231,7 @@ export function readToolAnswer(id: unknown, output: unknown, param: string): Rea
   const text = cleanText(typeof output === "string" ? output : JSON.stringify(output ?? ""));
   const about = requestId.data;
   if (kind === "confirmation") {
-    const verdict = VERDICTS.find((each) => each === text.trim());
+    const verdict = ConfirmationResponse.safeParse(text.trim()).data;
     // Every answer except an explicit approval is a rejection; the agent receives the text as the reason.
     const answer = confirmationAnswer(about, verdict ?? { type: "reject_with_reply", reason: cutText(text, 16_384) });
     return { sessionId: sessionId.data, answer };

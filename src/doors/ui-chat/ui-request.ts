@@ -4,7 +4,13 @@ import type { Chat } from "../../gateway/chat-commands.ts";
 import { ImageInput, MAX_IMAGES } from "../../protocol/client-message.ts";
 import { AppError } from "../../protocol/errors.ts";
 import { AgentId, MessageId, Name, RequestId, SessionId } from "../../protocol/ids.ts";
-import { type Answer, confirmationAnswer, QuestionResponse, questionAnswer } from "../../protocol/interaction.ts";
+import {
+  type Answer,
+  ConfirmationResponse,
+  confirmationAnswer,
+  QuestionResponse,
+  questionAnswer,
+} from "../../protocol/interaction.ts";
 import { idText } from "../../shared/id-text.ts";
 import { cleanText, cutText } from "../../shared/text.ts";
 import { mayBeEmpty } from "../absent.ts";
@@ -118,7 +124,10 @@ function readApproval({ state, approval }: Part): Answer | undefined {
   const read = Approval.safeParse(approval);
   if (state !== "approval-responded" || !read.success) return undefined;
   const { id, approved, reason } = read.data;
-  if (approved) return confirmationAnswer(id, reason === "approve_always" ? "approve_always" : "approve");
+  if (approved) {
+    const chosen = ConfirmationResponse.safeParse(reason).data;
+    return confirmationAnswer(id, typeof chosen === "string" && chosen !== "reject" ? chosen : "approve");
+  }
   if (!reason) return confirmationAnswer(id, "reject");
   return confirmationAnswer(id, { type: "reject_with_reply", reason: cleanText(cutText(reason, 16_384)) });
 }

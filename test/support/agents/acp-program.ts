@@ -145,6 +145,16 @@ const BEHAVIOURS: Record<string, (text: string, prompt: Json[]) => unknown> = {
     say(JSON.stringify((await Promise.all(asked)).map(({ error }) => (error as { code: number }).code)));
   },
   permit: async () => say(`first: ${await run("t1")}`),
+  // Asks how to go on in another mode, with its own options.
+  plans: async () => {
+    const options = [
+      { optionId: "auto", name: "Yes, and accept edits", kind: "allow_once" },
+      { optionId: "manual", name: "Yes, ask for each edit", kind: "allow_once" },
+      { optionId: "keep", name: "No, keep planning", kind: "reject_once" },
+    ];
+    const { outcome } = (await askPermission("t1", { options })) as { outcome: { optionId?: string } };
+    say(`chosen: ${outcome.optionId}`);
+  },
   twice: async () => {
     say(`first: ${await run("t1")}`);
     say(`, second: ${await run("t2")}`);

@@ -107,6 +107,23 @@ test.each<[state: string, keys: object, (floor: FloorStage) => void]>([
   expect(floor.contextOf("music")).toMatchObject({ run: { id: "run-m2" }, turns: [] });
 });
 
+test("a confirmation with the agent's own options takes these, and no other choice", () => {
+  const floor = playing();
+  const options = [
+    { value: "approve:auto", label: "Yes, and accept edits" },
+    { value: "reject", label: "No, keep planning" },
+  ] as const;
+  const interaction = { ...confirmation, options: [...options] };
+  floor.report("music", "run-m1", 2, { parts: [{ kind: "ask", interaction }] });
+  expect(floor.events("tool_confirmation_request")).toMatchObject([{ availableOptions: options }]);
+  const choose = (choice: `approve:${string}`) => {
+    const answer = { kind: "confirmation" as const, requestId: "q1" as never, verdict: "approve" as const, choice };
+    return floor.ask({ type: "session.answer", sessionId: "music", requestId: "q1", answer });
+  };
+  expect(choose("approve:other")).toMatchObject({ ok: false, code: "interaction_not_found" });
+  expect(choose("approve:auto").ok).toBe(true);
+});
+
 test("a turn that interrupts also takes the place of one that waits for the floor", () => {
   const floor = playing(INTERRUPTING);
   floor.create("phone");

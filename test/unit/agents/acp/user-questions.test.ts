@@ -140,6 +140,29 @@ describe("permission", () => {
   });
 
   test.each([
+    [{ verdict: "approve", choice: "approve:manual" }, "manual"],
+    [{ verdict: "approve", choice: "approve:unknown" }, "auto"],
+    [{ verdict: "approve" }, "auto"],
+    [{ verdict: "reject" }, "keep"],
+  ] as const)(
+    "permission with several ways to approve shows the agent's own options: %j chooses %s",
+    async (answer, chosen) => {
+      const { text, asked } = await answered("plans", [{ kind: "confirmation", ...answer }]);
+      expect(asked).toMatchObject([
+        {
+          options: [
+            { value: "approve:auto", label: "Yes, and accept edits" },
+            { value: "approve:manual", label: "Yes, ask for each edit" },
+            { value: "reject_with_reply" },
+            { value: "reject", label: "No, keep planning" },
+          ],
+        },
+      ]);
+      expect(text).toBe(`chosen: ${chosen}`);
+    },
+  );
+
+  test.each([
     ["the agent continues", "permit", undefined, "first: no"],
     ["the agent ends its turn", "halts", undefined, ""],
     ["a reply follows in the same run", "permit", "speak instead", "first: noOne, two, three."],
