@@ -34,6 +34,8 @@ interface Edit {
   /** The session that has the message. */
   source: SessionId;
   messageId: MessageId;
+  /** Its id in the copy. Default: a new one. */
+  id?: MessageId | undefined;
   content: string;
   /** Default: those of the message. */
   images?: readonly ImageInput[] | undefined;
@@ -96,7 +98,7 @@ export class Copies {
    * copy is made.
    * @throws AppError `not_found`, `illegal_command`, `rejected`, or for the content
    */
-  async edit(identity: Identity, { source: of, messageId, content, images, ...rest }: Edit): Promise<Accepted> {
+  async edit(identity: Identity, { source: of, messageId, id, content, images, ...rest }: Edit): Promise<Accepted> {
     const { store, clock, visibleTo, histories, commands } = this.#context;
     const { caller } = identity;
     const { agentId, replaces: replaced, connectionId } = rest;
@@ -111,7 +113,7 @@ export class Copies {
       });
       if (!images) await copyImages({ store, clock, source: source.id, into: history }, edited.images ?? []);
       const shown = images ? await keepImages(this.#context, history.sessionId, images) : (edited.images ?? []);
-      const turn = newTurn(commands, identity, { content, images: shown });
+      const turn = newTurn(commands, identity, { id, content, images: shown });
       return { floorId, command: { ...command, turn, activate: true } };
     };
     const reply = await histories.create(identity, connectionId, plan);

@@ -41,6 +41,8 @@ declare module "fastify" {
   interface FastifyRequest {
     /** Set once the request is admitted; undefined when authentication is off. */
     caller: Caller | undefined;
+    /** Earlier messages of the conversation in its body were left out. */
+    isConversationCut: boolean;
     /** The `Host` is not the node's, on a route that takes any. */
     namesAnotherHost: boolean;
     /** The id of the command sent to a floor, to find a failure in another node's log. */

@@ -32,7 +32,7 @@ export const openAiRoute = <B extends z.ZodType, A extends z.ZodType>(
     body,
     response: { 200: answer, "4xx": OpenAiProblem, default: OpenAiProblem },
   },
-  config: { conversation: { list, readsEarlier: true } },
+  config: { conversation: { list } },
 });
 
 /** The turn that a request asks for. */

@@ -2,7 +2,6 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import { z } from "zod";
 import { Copies, type CopiesContext } from "../../copies/copies.ts";
 import type { Caller } from "../../gateway/access/caller.ts";
-import type { Chat } from "../../gateway/chat-commands.ts";
 import type { Identity } from "../../gateway/idempotent-commands.ts";
 import type { Routes } from "../../gateway/route-context.ts";
 import { streamAnswer } from "../../gateway/routes/openapi.ts";
@@ -13,7 +12,7 @@ import { headersOf, LiveRuns, type LiveRunsContext, type RunAddress } from "../l
 import { mustHaveRoom, type RunStreamContext, streamRun } from "../run-stream.ts";
 import { ChatSessions } from "./chat-sessions.ts";
 import { refusedReply, UiTranslator } from "./ui-message-stream.ts";
-import { readLast, UiChatBody } from "./ui-request.ts";
+import { readLast, type SentChat, UiChatBody } from "./ui-request.ts";
 
 const PROTOCOL = { "x-vercel-ai-ui-message-stream": "v1" };
 const HEADERS = { ...PROTOCOL, "cache-control": "no-cache, no-transform" };
@@ -56,14 +55,14 @@ export function uiChatRoutes(app: Routes, context: Context): void {
         body: UiChatBody,
         response: { 200: CHUNKS },
       },
-      config: { conversation: { list: "messages", readsEarlier: false } },
+      config: { conversation: { list: "messages" } },
     },
     async (request, reply) => {
       const caller = await context.authenticate(request);
       mustHaveRoom(streams, request.caller);
       const { agentId, userId, zone, workspaceId } = request.body;
       const identity = await commands.identify(caller, request, request.body);
-      const last = readLast(request.body);
+      const last = readLast(request.body, request.isConversationCut);
       const sessions = await ChatSessions.of(context.visibleTo(caller), request.body.id);
       const sessionId = sessions.newest?.id ?? request.body.id;
       if ("answers" in last) {
@@ -71,7 +70,7 @@ export function uiChatRoutes(app: Routes, context: Context): void {
         return runs.answer(identity, sessionId, answers, (address) => follow(request, reply, address, openParts));
       }
       try {
-        const again = last.isRepeated && (await repeat(identity, sessions, last.chat, agentId));
+        const again = await repeat(identity, sessions, last, agentId);
         if (again) return await follow(request, reply, again);
         const { chat, playedUpTo } = last;
         const wanted = { sessionId, agentId, userId, zone, workspaceId, chat, playedUpTo };
@@ -131,19 +130,25 @@ export function uiChatRoutes(app: Routes, context: Context): void {
   }
 
   /**
-   * Run an edited or regenerated message in a copy that replaces the chat's session, so that the session has the page's
-   * messages. @returns undefined if the chat does not have that message, as after a refusal of the floor
+   * Run a message in a copy that replaces the chat's session, so that the session has the page's messages: an edited or
+   * regenerated one, and one after messages that the page has taken back.
+   * @returns undefined if the page has only added the message, or if the chat does not have the one that it repeats, as
+   *   after a refusal of the floor
    */
   async function repeat(
     identity: Identity,
     sessions: ChatSessions,
-    { id, content, images }: Chat,
+    { chat: { id, content, images }, isRepeated, earlier }: SentChat,
     agentId: AgentId | undefined,
   ): Promise<RunAddress | undefined> {
     const { newest } = sessions;
-    const source = newest && id && (await sessions.holderOf(id));
-    if (!source) return undefined;
-    const edit = { source, messageId: id, content, images, agentId, replaces: newest.id };
+    if (!newest) return undefined;
+    const holder = isRepeated && id ? await sessions.holderOf(id) : undefined;
+    const repeated = holder && id && { source: holder, messageId: id, images };
+    const taken = isRepeated || !earlier ? undefined : await sessions.takenBackFrom(earlier, id);
+    const from = repeated ?? (taken && { ...taken, images: images ?? [] });
+    if (!from) return undefined;
+    const edit = { ...from, id, content, agentId, replaces: newest.id };
     return await runs.addressOf(identity.caller, await copies.edit(identity, edit));
   }
 

@@ -47,6 +47,16 @@ export interface SentChat {
   isRepeated: boolean;
   /** How much of the reply before was spoken, in UTF-16 units. */
   playedUpTo: number | undefined;
+  /** Undefined: the page sends the message alone, and says nothing of the others. */
+  earlier: EarlierMessages | undefined;
+}
+
+/** The messages before the last one, as the page has them. */
+export interface EarlierMessages {
+  /** The ids of the user's messages, in order. */
+  readonly users: readonly MessageId[];
+  /** These ids, and those of the replies, which are the ids of their runs. */
+  readonly ids: ReadonlySet<string>;
 }
 
 /** The user's answers to the agent's questions. */
@@ -56,8 +66,8 @@ export interface SentAnswers {
   openParts: ReadonlySet<string>;
 }
 
-/** Parse the last message. @throws AppError `bad_request` */
-export function readLast({ messages, trigger, messageId }: UiChatBody): SentChat | SentAnswers {
+/** Parse the last message. @param isCut whether messages before it were left out @throws AppError `bad_request` */
+export function readLast({ messages, trigger, messageId }: UiChatBody, isCut = false): SentChat | SentAnswers {
   const read = UiMessage.safeParse(messages.at(-1));
   if (!read.success) throw fault("", "is not a message of the user interface");
   const { role, parts } = read.data;
@@ -67,7 +77,28 @@ export function readLast({ messages, trigger, messageId }: UiChatBody): SentChat
     throw fault(".role", `is ${role}: it has to be a user's message, or a reply with an answer of the user`);
   const id = idOf(read.data["id"]);
   const chat = { ...readParts(parts), ...(id !== undefined && { id }) };
-  return { chat, isRepeated: isRegenerated || !!messageId, playedUpTo: readPlayed(read.data["metadata"]) };
+  return {
+    chat,
+    isRepeated: isRegenerated || !!messageId,
+    playedUpTo: readPlayed(read.data["metadata"]),
+    // The AI SDK's own transport names a trigger, and sends all messages.
+    earlier: messages.length > 1 || (trigger !== undefined && !isCut) ? earlierOf(messages.slice(0, -1)) : undefined,
+  };
+}
+
+const Listed = z.looseObject({ role: z.string(), id: z.string() });
+
+function earlierOf(messages: readonly unknown[]): EarlierMessages {
+  const users: MessageId[] = [];
+  const ids = new Set<string>();
+  for (const message of messages) {
+    const { data } = Listed.safeParse(message);
+    const id = data?.role === "user" ? idOf(data.id) : data?.id;
+    if (id === undefined) continue;
+    ids.add(id);
+    if (data?.role === "user") users.push(id as MessageId);
+  }
+  return { users, ids };
 }
 
 /** A page's own metadata is ignored. */

@@ -2,8 +2,6 @@
 export interface KeptConversation {
   /** The field of the body with the list. */
   list: string;
-  /** Whether it reads the texts of the messages before the last one too. */
-  readsEarlier: boolean;
 }
 
 /** The bytes that are kept of a body. */
@@ -38,12 +36,11 @@ const [OPEN_BRACKET, CLOSE_BRACKET, OPEN_BRACE, CLOSE_BRACE] = [0x5b, 0x5d, 0x7b
 
 /**
  * Cuts a conversation, as it arrives, to what a door reads of it: all of the last message, and of the earlier ones the
- * texts or nothing. What is kept depends on the bytes only, not on the pieces in which they arrive. A text that is not
+ * texts. What is kept depends on the bytes only, not on the pieces in which they arrive. A text that is not
  * JSON is cut somewhere.
  */
 export class ConversationCut {
   readonly #list: Buffer;
-  readonly #readsEarlier: boolean;
   readonly #maxBytes: number;
   readonly #kept: KeptBytes;
   #piece: Buffer = NOTHING;
@@ -69,11 +66,12 @@ export class ConversationCut {
   #images: { from: number; to: number }[] = [];
   /** Whether the last message, or what is outside of the list, exceeds the limit. */
   exceedsLimit = false;
+  /** Whether earlier messages were left out. */
+  isCut = false;
 
   /** @param maxBytes the largest body without its earlier messages */
-  constructor({ list, readsEarlier }: KeptConversation, maxBytes: number, kept: KeptBytes) {
+  constructor({ list }: KeptConversation, maxBytes: number, kept: KeptBytes) {
     this.#list = Buffer.from(`"${list}`);
-    this.#readsEarlier = readsEarlier;
     this.#maxBytes = maxBytes;
     this.#kept = kept;
   }
@@ -158,6 +156,7 @@ export class ConversationCut {
       this.exceedsLimit = this.#outside > this.#maxBytes;
     } else if (this.#outside + this.#kept.length - this.#messageAt + bytes.length > this.#maxBytes) {
       this.#isTooLarge = true;
+      this.isCut = true;
       this.#kept.cutTo(this.#messageAt);
       this.#images = [];
     }
@@ -176,8 +175,7 @@ export class ConversationCut {
   #endMessage(at: number): void {
     this.#keepTo(at + 1);
     if (this.#isTooLarge) this.#isTooLarge = false;
-    else if (this.#readsEarlier) this.#keepEarlier();
-    else this.#kept.cutTo(this.#messageAt);
+    else this.#keepEarlier();
     this.#images = [];
     this.#messageAt = this.#kept.length;
   }
@@ -192,6 +190,7 @@ export class ConversationCut {
     const newest = this.#earlier.slice(-EARLIER_MESSAGES).filter((from) => end - from <= EARLIER_BYTES);
     const cut = (newest[0] ?? end) - first;
     this.#kept.cutOut(first, first + cut);
+    this.isCut ||= cut > 0;
     this.#earlier = newest.map((from) => from - cut);
   }
 

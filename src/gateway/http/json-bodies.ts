@@ -71,6 +71,7 @@ export function acceptJsonOnly(app: FastifyInstance, options: BodyOptions): void
   const budget = new ByteBudget({ node, address: Math.max(addressBodyBytes, largest), free });
 
   app.decorateRequest("arrival", undefined);
+  app.decorateRequest("isConversationCut", false);
   app.addHook("onRequest", (request, reply, done) => {
     if (hasBody(request)) {
       const loan = budget.open(() => networkOf(request.ip));
@@ -156,6 +157,7 @@ function readBody(
   const cut = conversation && new ConversationCut(conversation, maxBytes, body);
   const finish = (failure?: AppError) => {
     payload.off("data", add).off("end", end).off("error", fail);
+    request.isConversationCut = cut?.isCut ?? false;
     done(failure, failure ? undefined : body);
   };
   const onPiece = pace.body(payload);

@@ -70,7 +70,10 @@ test("a chat has a session with its id, and sends only the new message", async (
 
 test("a chat talks to another agent once it names one", async () => {
   const id = node.newId("other");
-  for (const agentId of ["general", "weather"]) await openAs(id, { agentId }).sendMessage({ text: "hello" });
+  let chat = openAs(id, { agentId: "general" });
+  await chat.sendMessage({ text: "hello" });
+  chat = openAs(id, { agentId: "weather" }, { messages: chat.messages });
+  await chat.sendMessage({ text: "hello" });
   expect((await see(id)).agentId).toBe("weather");
 });
 
@@ -198,6 +201,65 @@ test("a regenerated message is a new message if the floor refused it before", as
   await chat.regenerate();
   expect(chat.text).toBe("Hello there.");
   expect((await kept(chat.id)).said).toEqual(["hello", "Hello there."]);
+});
+
+/** A chat with three turns. */
+async function openThree(name: string): Promise<HeadlessChat> {
+  const chat = open(name);
+  for (const text of ["one", "two", "three"]) await chat.sendMessage({ text });
+  return chat;
+}
+const turns = (...texts: string[]) => texts.flatMap((text) => [text, `You said: ${text}`]);
+
+test.each([
+  ["an edit is a shorter list and a new message", 2, ["one", "next"]],
+  ["an edit of the first message, or a page that was cleared", 0, ["next"]],
+  ["a deleted last exchange was taken back", 4, ["one", "two", "next"]],
+  ["a deleted last reply was not: its page may not have got it", 5, ["one", "two", "three", "next"]],
+  ["a message after the whole list is added to it", 6, ["one", "two", "three", "next"]],
+])("without a messageId the page's list tells what it took back: %s", async (_, kept_, texts) => {
+  const chat = await openThree("listed");
+  chat.messages = chat.messages.slice(0, kept_);
+  await chat.sendMessage({ text: "next" });
+  expect((await kept(chat.id)).said).toEqual(turns(...texts));
+  expect((await see(chat.id)).messageCount).toBe(texts.length === 4 ? 8 : 6);
+  await chat.sendMessage({ text: "last" });
+  expect((await kept(chat.id)).said).toEqual(turns(...texts, "last"));
+  expect(chat.errors).toEqual([]);
+});
+
+test("what was taken back is found in a chat with edits, and after an edit whose reply the page did not get", async () => {
+  const chat = await openThree("listed-twice");
+  await chat.sendMessage({ text: "zwei", messageId: chat.messages[2]!.id });
+  await chat.sendMessage({ text: "drei" });
+  // The page lost the reply to its edit.
+  chat.messages = chat.messages.slice(0, 3);
+  await chat.sendMessage({ text: "more" });
+  expect((await kept(chat.id)).said).toEqual(turns("one", "zwei", "more"));
+  chat.messages = chat.messages.slice(0, 2);
+  await chat.sendMessage({ text: "end" });
+  expect((await kept(chat.id)).said).toEqual(turns("one", "end"));
+});
+
+test("a page that sends the message alone, or a list with ids of its own, adds to the chat; and a repeat adds nothing", async () => {
+  const chat = await openThree("alone");
+  const next = (id: string, text: string) => ({ id, role: "user", parts: [{ type: "text", text }] });
+  const own = [next("own-1", "one"), { ...next("own-2", "You said: one"), role: "assistant" }, next("own-3", "five")];
+  const post = async (messages: object[], more: object = {}) =>
+    expect((await node.post("/api/chat", { id: chat.id, messages, ...more })).status).toBe(200);
+  await post([next("m4", "four")]);
+  await post(own, { trigger: "submit-message" });
+  await post(own, { trigger: "submit-message" });
+  await post([next("m4", "four")], { trigger: "submit-message" });
+  expect((await kept(chat.id)).said).toEqual(turns("one", "two", "three", "four", "five"));
+});
+
+test("a list whose beginning was too large to be read is no list without it", async () => {
+  const chat = await openThree("large");
+  const large = { id: "x", role: "assistant", parts: [{ type: "text", text: "x".repeat(3_000_000) }] };
+  const last = { id: "m4", role: "user", parts: [{ type: "text", text: "four" }] };
+  await node.post("/api/chat", { id: chat.id, messages: [large, last], trigger: "submit-message" });
+  expect((await kept(chat.id)).said).toEqual(turns("one", "two", "three", "four"));
 });
 
 test("a regenerated or edited message that the floor refuses leaves the chat unchanged", async () => {

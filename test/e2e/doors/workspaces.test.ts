@@ -28,10 +28,13 @@ test("an agent of a workspace is a model of OpenAI's API in this workspace, and 
 
 test("a chat that names its agent of a workspace again is not refused as if it switched to another", async () => {
   const id = node.newId("named");
-  const open = () => new HeadlessChat(node.url, id, { body: { agentId: "helper", workspaceId } });
-  const [playing, next] = [open(), open()];
+  const open = (messages: HeadlessChat["messages"] = []) =>
+    new HeadlessChat(node.url, id, { body: { agentId: "helper", workspaceId }, messages });
+  const playing = open();
   const played = playing.sendMessage({ text: "play" });
   await expect.poll(() => playing.text).toBe("♪ ");
+  // Another page of the same chat.
+  const next = open(playing.messages);
   const said = next.sendMessage({ text: "nod" });
   await expect.poll(async () => (await accepted(node.get(`/session/${id}/queue`))).messages.length).toBe(1);
   await accepted(node.post("/message", { type: "abort", sessionId: id }));

@@ -2,8 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { ConversationCut, type KeptConversation } from "../../../src/gateway/http/conversation-cut.ts";
 
-const EARLIER: KeptConversation = { list: "messages", readsEarlier: true };
-const LAST: KeptConversation = { list: "messages", readsEarlier: false };
+const LIST: KeptConversation = { list: "messages" };
 const MIB = 1_048_576;
 
 class Kept {
@@ -33,18 +32,18 @@ class Kept {
   }
 }
 
-function cut(text: string, conversation: KeptConversation, { maxBytes = MIB, pieceBytes = 65_536 } = {}) {
+function cut(text: string, { maxBytes = MIB, pieceBytes = 65_536 } = {}) {
   const kept = new Kept();
-  const cutting = new ConversationCut(conversation, maxBytes, kept);
+  const cutting = new ConversationCut(LIST, maxBytes, kept);
   const bytes = Buffer.from(text);
   for (let at = 0; at < bytes.length; at += pieceBytes) cutting.add(bytes.subarray(at, at + pieceBytes));
-  return { text: kept.bytes.toString(), exceedsLimit: cutting.exceedsLimit, most: kept.most };
+  return { text: kept.bytes.toString(), exceedsLimit: cutting.exceedsLimit, isCut: cutting.isCut, most: kept.most };
 }
 
 const photo = `data:image/png;base64,${"A".repeat(2_000)}`;
 const said = (index: number, rest: object = {}) => ({ role: "user", content: `words ${index}`, ...rest });
 
-test("without its earlier messages a body is the same as before, however it arrives", () => {
+test("a body without photos is the same as before, however it arrives, and one with photos lacks earlier ones", () => {
   const string = fc.oneof(fc.string({ unit: "binary" }), fc.constantFrom('","messages":[', "\\", '\\"]}', photo));
   const value = fc.jsonValue({ maxDepth: 3, stringUnit: "binary" });
   const message = fc.oneof(value, fc.record({ role: fc.constant("user"), content: string, parts: fc.array(value) }));
@@ -52,9 +51,10 @@ test("without its earlier messages a body is the same as before, however it arri
   fc.assert(
     fc.property(body, fc.integer({ min: 1, max: 40 }), fc.constantFrom(0, 2), (given, pieceBytes, indent) => {
       const text = JSON.stringify(given, null, indent);
-      const last = JSON.parse(cut(text, LAST, { pieceBytes }).text);
-      expect(last).toEqual(JSON.parse(JSON.stringify({ ...given, messages: given.messages.slice(-1) })));
-      const whole = JSON.parse(cut(text, EARLIER, { pieceBytes }).text);
+      const kept = cut(text, { pieceBytes });
+      expect(kept.isCut).toBe(false);
+      const whole = JSON.parse(kept.text);
+      expect({ ...whole, messages: [] }).toEqual(JSON.parse(JSON.stringify({ ...given, messages: [] })));
       const isShown = (each: unknown) => !JSON.stringify(each).includes(photo);
       expect(whole.messages).toHaveLength(given.messages.length);
       for (const [index, each] of given.messages.entries()) {
@@ -72,7 +72,7 @@ test("images of earlier messages are left out, and those of the last one are kep
     said(2, { parts: [{ url: photo }, { text: "here" }] }),
     said(3, { url: photo }),
   ];
-  expect(JSON.parse(cut(JSON.stringify({ messages }), EARLIER).text)).toEqual({
+  expect(JSON.parse(cut(JSON.stringify({ messages })).text)).toEqual({
     messages: [said(1, { url: "" }), said(2, { parts: [{ url: "" }, { text: "here" }] }), said(3, { url: photo })],
   });
 });
@@ -83,7 +83,8 @@ test.each([
 ])("of %i earlier messages the newest are kept, in bounded memory", (count, content) => {
   const messages = Array.from({ length: count }, (_, index) => ({ ...said(index), content: `${index} ${content}` }));
   const text = JSON.stringify({ model: "m", messages, user: "ann" });
-  const { text: kept, most } = cut(text, EARLIER, { maxBytes: 600_000 });
+  const { text: kept, most, isCut } = cut(text, { maxBytes: 600_000 });
+  expect(isCut).toBe(true);
   const read = JSON.parse(kept);
   expect(read).toMatchObject({ model: "m", user: "ann" });
   expect(read.messages).toEqual(messages.slice(-read.messages.length));
@@ -95,10 +96,12 @@ test("an earlier message that is too large is left out, and the last one or a fi
   const large = said(1, { content: "x".repeat(2_000) });
   const limit = { maxBytes: 1_000 };
   const body = (messages: object[], rest: object = {}) => JSON.stringify({ messages, ...rest });
-  for (const conversation of [EARLIER, LAST]) {
-    const fitting = cut(body([large, said(2)]), conversation, limit);
-    expect([JSON.parse(fitting.text), fitting.exceedsLimit]).toEqual([{ messages: [said(2)] }, false]);
-    expect(cut(body([said(2), large]), conversation, limit).exceedsLimit).toBe(true);
-    expect(cut(body([said(2)], { rest: large }), conversation, limit).exceedsLimit).toBe(true);
-  }
+  const fitting = cut(body([large, said(2)]), limit);
+  expect([JSON.parse(fitting.text), fitting.exceedsLimit, fitting.isCut]).toEqual([
+    { messages: [said(2)] },
+    false,
+    true,
+  ]);
+  expect(cut(body([said(2), large]), limit).exceedsLimit).toBe(true);
+  expect(cut(body([said(2)], { rest: large }), limit).exceedsLimit).toBe(true);
 });
