@@ -343,6 +343,13 @@ export function waitingMessages(memory: string): MessageId[] {
   return turns.map(({ messageId }) => messageId);
 }
 
+/** Whether the session asks this of its user, or did until it timed out, from the memory of its row. */
+export function hasAsked(memory: string, requestId: RequestId): boolean {
+  const { run, expired = [] } = JSON.parse(memory) as ReturnType<typeof remembered>;
+  const asked = run?.interactions.some(({ interaction }) => interaction.requestId === requestId);
+  return asked === true || expired.includes(requestId);
+}
+
 /** The fields of a view that come from the claim and the machine's state; the context does not store them twice. */
 const DERIVED = [
   "agentId",

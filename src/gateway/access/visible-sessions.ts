@@ -1,10 +1,18 @@
 // Rule C26 of docs/inside/correctness.md.
 import { createHmac } from "node:crypto";
-import { waitingMessages } from "../../actors/session/session-context.ts";
+import { hasAsked, waitingMessages } from "../../actors/session/session-context.ts";
 import { BOUNDS } from "../../config/bounds.ts";
 import { AppError } from "../../protocol/errors.ts";
 import type { LogEntry } from "../../protocol/event.ts";
-import { type AgentId, type FloorId, type MessageId, parseFloorId, SessionId, userOf } from "../../protocol/ids.ts";
+import {
+  type AgentId,
+  type FloorId,
+  type MessageId,
+  parseFloorId,
+  type RequestId,
+  SessionId,
+  userOf,
+} from "../../protocol/ids.ts";
 import type { Message } from "../../protocol/message.ts";
 import type { Session } from "../../protocol/session.ts";
 import type {
@@ -46,6 +54,8 @@ export type LogBounds =
 
 /** Characters of an owner's tag: 96 bits, so that another owner's tag cannot be found by trying. */
 const TAG_LENGTH = 16;
+/** Among how many sessions a question is looked for. */
+const ASKING_SESSIONS = 200;
 const ID_LENGTH = 64;
 
 /**
@@ -156,6 +166,16 @@ export class VisibleSessions {
     const named = SessionId.safeParse(query.q?.trim());
     const id = named.success ? (await this.find(named.data))?.sessionId : undefined;
     return this.#options.store.listSessions({ ...query, ownerId, id });
+  }
+
+  /** The session that asked this of its user, of those that were active last; undefined if none of them did. */
+  async asking(requestId: RequestId): Promise<SessionAddress | undefined> {
+    const { sessions } = await this.list({ page: 0, pageSize: ASKING_SESSIONS, includeArchived: false });
+    for (const { id, activity } of sessions) {
+      const row = activity === "waiting" ? await this.#options.store.loadSession(id) : undefined;
+      if (row && hasAsked(row.memory, requestId)) return this.locate(id);
+    }
+    return undefined;
   }
 
   /** @throws AppError `session_not_found` */

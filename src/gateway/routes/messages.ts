@@ -103,7 +103,7 @@ export function messageRoutes(app: Routes, context: Context): void {
       return await answer(message, identity, resolved);
     } catch (thrown) {
       const error = inOrder(message, toAppError(thrown));
-      await notify(error.code, error.message, resolved);
+      await notify(error.code, error.message, await heardBy(message, error.code, identity, resolved));
       if (message.type !== "switch_agent" || !SWITCH_OUTCOMES.has(error.code)) throw error;
       const { code: errorCode, message: text } = error;
       const availableAgents = listAgents(context.catalog());
@@ -196,10 +196,28 @@ export function messageRoutes(app: Routes, context: Context): void {
     const { outcome, sessionId } = reply;
     // Undefined for a repeat, which gets the first answer.
     const { target } = resolved;
-    if (target && outcome?.errorCode) await notify(outcome.errorCode, outcome.message ?? "", resolved);
+    if (target && outcome?.errorCode) {
+      const { errorCode, message: text = "" } = outcome;
+      await notify(errorCode, text, await heardBy(message, errorCode, identity, resolved));
+    }
     const created = sessionId === made ? (target ?? (await findMade())) : undefined;
     const user = created && { userId: userOf(created.floorId) };
     return { ...turnAnswer(context, reply, user), ...(outcome && { outcome }) };
+  }
+
+  /**
+   * Who hears of a failure. Clients wait for the failure of a `switch_agent`, and nobody reads the stream of a session
+   * that is unknown or has ended: they hear it on their own connection, also if they name none.
+   */
+  async function heardBy(
+    message: ClientMessage,
+    errorCode: ErrorCode,
+    { caller }: Identity,
+    resolved: Resolved,
+  ): Promise<Resolved> {
+    const isUnread = resolved.target === undefined || errorCode === "session_archived";
+    if (message.type !== "switch_agent" || resolved.connection || !isUnread) return resolved;
+    return { ...resolved, connection: await connections.openOf(caller.ownerId) };
   }
 
   /**
@@ -211,7 +229,13 @@ export function messageRoutes(app: Routes, context: Context): void {
     const { connectionId } = message;
     const connection = connectionId && (await connections.find(connectionId, caller.ownerId));
     resolved.connection = connection;
-    const sessionId = message.sessionId ?? (connection && liveSlots(connection).at(-1)?.sessionId);
+    const isAnswer = message.type === "tool_confirmation_response" || message.type === "user_question_response";
+    // A client may have several sessions that ask, and name the question alone.
+    const asking =
+      isAnswer && message.sessionId === undefined
+        ? await context.visibleTo(caller).asking(message.requestId)
+        : undefined;
+    const sessionId = message.sessionId ?? asking?.sessionId ?? (connection && liveSlots(connection).at(-1)?.sessionId);
     if (sessionId !== undefined) {
       resolved.target = await context.visibleTo(caller).locate(sessionId);
       return resolved.target;

@@ -70,9 +70,15 @@ export class Connections {
     ownerId: string | undefined,
   ): Promise<ConnectionRow | undefined> {
     if (named !== undefined) return this.find(named, ownerId);
+    const row = await this.openOf(ownerId);
+    return row && this.hasRoom(row) ? row : undefined;
+  }
+
+  /** The owner's open connection on this node that counts for requests that name none; undefined without one. */
+  async openOf(ownerId: string | undefined): Promise<ConnectionRow | undefined> {
     const id = this.#options.openOf?.(ownerId);
     const row = id && (await this.#options.store.loadConnection(id));
-    return row && row.ownerId === ownerId && this.hasRoom(row) ? row : undefined;
+    return row && row.ownerId === ownerId ? row : undefined;
   }
 
   /**

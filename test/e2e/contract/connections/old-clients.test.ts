@@ -240,3 +240,40 @@ test("a rollback is told to the named connection, or to readers of the session's
   expect((await own.find("rollback_result")).data["error"]).toContain("index 8");
   expect((await refused(ann.send(ask("no-such", 0)))).errorCode).toBe("session_not_found");
 });
+
+test("an answer that names its question alone finds it among the caller's sessions", async () => {
+  const { ann, id: first } = await hold(node);
+  const { ann: bob, id: second } = await hold(node, "chat");
+  const asked: string[] = [];
+  for (const [client, id] of [
+    [ann, first],
+    [bob, second],
+  ] as const) {
+    const stream = await client.follow(id);
+    await accepted(client.say(id, "ask"));
+    asked.push((await stream.find("user_question_request")).requestId!);
+  }
+  const { connectionId } = await ann.connect(`&sessionId=${second}`);
+  const respond = (requestId: string, more: object = {}) =>
+    node.post("/message", { type: "user_question_response", requestId, response: "a", ...more });
+  // The connection's own session asks something else.
+  expect((await accepted(respond(asked[0]!, { connectionId }))).sessionId).toBe(first);
+  expect((await accepted(respond(asked[1]!))).sessionId).toBe(second);
+  expect((await refused(respond("no-such-question", { connectionId }))).errorCode).toBe("interaction_not_found");
+  expect((await refused(respond("no-such-question"))).errorCode).toBe("session_not_found");
+});
+
+test("a switch of the agent of an unknown or ended session fails on the connection of a client that names none", async () => {
+  const alone = await startAlone();
+  const stream = await alone.stream("/events");
+  const { session } = await accepted(alone.post("/session/create", { agentId: "music", id: "ended" }));
+  await accepted(alone.post(`/session/${session.id}/archive`));
+  for (const [sessionId, errorCode] of [
+    ["no-such", "session_not_found"],
+    ["ended", "session_archived"],
+  ]) {
+    const answer = await accepted(alone.post("/message", { type: "switch_agent", sessionId, agentId: "chat" }));
+    expect(answer.outcome.errorCode).toBe(errorCode);
+    expect((await stream.find("error")).data).toMatchObject({ errorCode });
+  }
+});
