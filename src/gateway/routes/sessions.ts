@@ -141,7 +141,8 @@ export function sessionRoutes(
         tags: ["sessions"],
         operationId: "loadSession",
         summary: "Load a session with its newest messages",
-        description: "With `connectionId`, the session is bound to that connection from this answer on.",
+        description:
+          "The session is bound to the connection from this answer on. Without `connectionId` that is the caller's open connection, as for a new session.",
         body: z.object({ sessionId: SessionId, connectionId: ConnectionId.optional() }),
         response: {
           200: z.object({
@@ -155,7 +156,7 @@ export function sessionRoutes(
     async (request) => {
       const caller = await context.authenticate(request);
       const { sessionId, connectionId } = request.body;
-      const row = connectionId && (await connections.find(connectionId, caller.ownerId));
+      const row = await connections.forNewSession(connectionId, caller.ownerId);
       const { session, head, messages, hasMore } = await visibleTo(caller).view(sessionId, BOUNDS.loadedMessages);
       const { id, floorId, createdAt } = session;
       if (row)
