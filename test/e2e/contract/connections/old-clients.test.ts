@@ -278,27 +278,30 @@ test("a switch of the agent of an unknown or ended session fails on the connecti
   }
 });
 
-test.each(["with a user", "without one"])("after a rollback its page and its program are bound to the new session, %s", async (whose) => {
-  const alone = await startAlone();
-  const user = whose === "with a user" ? { userId: "ann" } : {};
-  const page = await alone.stream("/events");
-  const { connectionId } = (await page.next()).data;
-  const { session } = await accepted(alone.post("/session/create", { agentId: "general", ...user }));
-  const program = await alone.stream("/events");
-  await program.next();
-  await accepted(alone.post("/session/load", { sessionId: session.id, connectionId }));
-  const { connectionId: other } = program.events[0]!.data;
-  await accepted(alone.post("/session/load", { sessionId: session.id, connectionId: other }));
-  for (const content of ["hello", "nod"]) {
-    await accepted(alone.post("/message", { type: "chat", sessionId: session.id, content }));
-    for (const stream of [page, program]) await stream.find("complete");
-  }
-  const { sessionId } = await accepted(alone.post("/message", ask(session.id, 2)));
-  await accepted(alone.post("/message", { type: "chat", sessionId, content: "hello" }));
-  for (const stream of [page, program]) {
-    await stream.find(({ type, sessionId: of }) => type === "complete" && of === sessionId);
-  }
-});
+test.each(["with a user", "without one"])(
+  "after a rollback its page and its program are bound to the new session, %s",
+  async (whose) => {
+    const alone = await startAlone();
+    const user = whose === "with a user" ? { userId: "ann" } : {};
+    const page = await alone.stream("/events");
+    const { connectionId } = (await page.next()).data;
+    const { session } = await accepted(alone.post("/session/create", { agentId: "general", ...user }));
+    const program = await alone.stream("/events");
+    await program.next();
+    await accepted(alone.post("/session/load", { sessionId: session.id, connectionId }));
+    const { connectionId: other } = program.events[0]!.data;
+    await accepted(alone.post("/session/load", { sessionId: session.id, connectionId: other }));
+    for (const content of ["hello", "nod"]) {
+      await accepted(alone.post("/message", { type: "chat", sessionId: session.id, content }));
+      for (const stream of [page, program]) await stream.find("complete");
+    }
+    const { sessionId } = await accepted(alone.post("/message", ask(session.id, 2)));
+    await accepted(alone.post("/message", { type: "chat", sessionId, content: "hello" }));
+    for (const stream of [page, program]) {
+      await stream.find(({ type, sessionId: of }) => type === "complete" && of === sessionId);
+    }
+  },
+);
 
 test("a session loaded without naming a connection sends its further events on the client's only connection", async () => {
   const alone = await startAlone();
