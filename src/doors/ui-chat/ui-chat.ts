@@ -145,8 +145,8 @@ export function uiChatRoutes(app: Routes, context: Context): void {
     if (!newest) return undefined;
     const holder = isRepeated && id ? await sessions.holderOf(id) : undefined;
     const repeated = holder && id && { source: holder, messageId: id, images };
-    const taken = isRepeated || !earlier ? undefined : await sessions.takenBackFrom(earlier, id);
-    const from = repeated ?? (taken && { ...taken, images: images ?? [] });
+    const removal = isRepeated || !earlier ? undefined : await sessions.takenBackFrom(earlier, id);
+    const from = repeated ?? (removal && { ...removal, images: images ?? [] });
     if (!from) return undefined;
     const edit = { ...from, id, content, agentId, replaces: newest.id };
     return await runs.addressOf(identity.caller, await copies.edit(identity, edit));

@@ -62,7 +62,8 @@ export class Connections {
 
   /**
    * The connection to bind a new or a loaded session to: the named one, or else the owner's only open connection on
-   * this node, or of several the one that has just come, if it has room. This serves clients that never name a connection.
+   * this node, or of several the one that has just come, if it has room. This serves clients that never name a
+   * connection.
    * @throws AppError `connection_not_found` for an unknown `id`
    */
   async forNewSession(
