@@ -328,3 +328,21 @@ test("a message whose client closes its side, and that comes again before its an
   await sent;
   expect(await turnsOf(session)).toBe(1);
 });
+
+test("a call of an MCP client without a session whose answer was reset has one effect", async () => {
+  const sessionId = await newSession();
+  const call = { name: "speak", arguments: { sessionId, content: "nod" } };
+  const body = { jsonrpc: "2.0", id: 1, method: "tools/call", params: call };
+  const accept = { Accept: "application/json, text/event-stream" };
+  const speak = async () => {
+    const socket = await open();
+    await send(socket, "/mcp", body, accept);
+    const text = await socket.until(/runId.*\r\n0\r\n\r\n$/s);
+    socket.socket.resetAndDestroy();
+    await socket.closed;
+    return /runId\\?":\\?"([\w-]+)/.exec(text)?.[1];
+  };
+  const first = await speak();
+  expect([first, await turnsOf(sessionId)]).toEqual([expect.any(String), 1]);
+  expect([await speak(), await turnsOf(sessionId)]).toEqual([first, 1]);
+});
