@@ -14,6 +14,8 @@ import { LOST_MS } from "./recent-requests.ts";
 
 /** How long a run goes on whose client cannot have read its stream, in ms. Browsers send its request again at once. */
 const UNREAD_MS = 3_000;
+/** How long a request waits for the hanging up that its client may have sent before it, in ms. */
+const HANG_UP_MS = 100;
 /** Runs that go on without their clients. Beyond it, the one that was left first is ended. */
 const MAX_RUNS = 1_024;
 
@@ -44,6 +46,16 @@ export interface WaitingClient extends CallerRequest {
  * having read a word of its stream.
  */
 export type WaitEnd = "answered" | "stopped" | "left" | "unread";
+
+/** A run for whose answer clients wait. */
+interface AwaitedRun {
+  clients: number;
+  callerId: string;
+  /** The key of the request that began the run. */
+  commandId: string;
+  /** Resolves when no client waits any more, and what that means for the run has happened. */
+  over: PromiseWithResolvers<void>;
+}
 
 /** A run whose client has hung up, and may ask for its answer again. */
 interface AbandonedRun {
@@ -76,8 +88,10 @@ export class AbandonedRuns {
   /** Names this node in its messages. */
   readonly #id = randomUUID();
   readonly #topic: string;
-  /** The clients that wait for an answer here, by its run. */
-  readonly #waiting = new TransientMap<RunId, { clients: number }>();
+  /** The runs for whose answers clients wait here. */
+  readonly #waiting = new TransientMap<RunId, AwaitedRun>();
+  /** The same by their sessions. */
+  readonly #sessions = new TransientMap<SessionId, AwaitedRun[]>();
   readonly #left = new TransientMap<RunId, AbandonedRun>();
   #subscription: Subscription | undefined;
   #isClosed = false;
@@ -94,22 +108,43 @@ export class AbandonedRuns {
    */
   wait(client: WaitingClient, { runId, sessionId, floorId }: Address): (end: WaitEnd) => void {
     if (this.#left.has(runId)) this.#forget(runId, false);
-    const waiting = this.#waiting.get(runId) ?? { clients: 0 };
-    waiting.clients += 1;
-    this.#waiting.set(runId, waiting);
+    const run = this.#waiting.get(runId) ?? this.#await(client, runId, sessionId);
+    run.clients += 1;
     return (end) => {
-      waiting.clients -= 1;
-      if (waiting.clients > 0) return;
+      run.clients -= 1;
+      if (run.clients > 0) return;
       this.#waiting.delete(runId);
       const address = { runId, sessionId, floorId };
-      if (end === "stopped") void this.#abort(client.caller, address);
       if (end === "left") this.#leave(client, address, LOST_MS);
       if (end === "unread") this.#leave(client, address, UNREAD_MS);
+      const aborted = end === "stopped" ? this.#abort(client.caller, address) : Promise.resolve();
+      void aborted.then(() => this.#over(run, sessionId));
     };
   }
 
-  /** End the runs of a session that its caller has left, because it asks for something else. */
+  #await({ caller, commandId }: WaitingClient, runId: RunId, sessionId: SessionId): AwaitedRun {
+    const run: AwaitedRun = { clients: 0, callerId: caller.id, commandId, over: Promise.withResolvers() };
+    this.#waiting.set(runId, run);
+    this.#sessions.set(sessionId, [...(this.#sessions.get(sessionId) ?? []), run]);
+    return run;
+  }
+
+  #over(run: AwaitedRun, sessionId: SessionId): void {
+    run.over.resolve();
+    const others = this.#sessions.get(sessionId)?.filter((each) => each !== run) ?? [];
+    if (others.length > 0) this.#sessions.set(sessionId, others);
+    else this.#sessions.delete(sessionId);
+  }
+
+  /**
+   * End the runs of a session that its caller has left, because it asks for something else. A client that hangs up and
+   * asks at once may be heard in the other order, so its request waits a moment for the end of the one before.
+   */
   async endFor(request: CallerRequest, sessionId: SessionId): Promise<void> {
+    const others = (this.#sessions.get(sessionId) ?? []).filter(
+      ({ callerId, commandId }) => callerId === request.caller.id && commandId !== request.commandId,
+    );
+    if (others.length > 0) await this.#untilOver(others);
     const ended = this.#leftIn(request, sessionId);
     await Promise.all(ended.map(({ address }) => this.#end(request.caller, address)));
   }
@@ -133,6 +168,13 @@ export class AbandonedRuns {
       if (until < now && !own) this.#left.delete(address.runId);
       return callerId === caller.id && address.sessionId === sessionId && until >= now && begunBy !== commandId;
     });
+  }
+
+  async #untilOver(runs: readonly AwaitedRun[]): Promise<void> {
+    const late = Promise.withResolvers<void>();
+    const timer = this.#options.clock.after(HANG_UP_MS, late.resolve);
+    await Promise.race([late.promise, Promise.all(runs.map(({ over }) => over.promise))]);
+    timer.cancel();
   }
 
   #leave(client: WaitingClient, address: Address, untilMs: number): void {

@@ -254,6 +254,31 @@ test("another request of its caller in the session ends a left run at once, at a
   expect(aborted).toEqual(["r1 by ann"]);
 });
 
+test.each(["left", "unread", "stopped"] as const)(
+  "a request that is heard before the hanging up that its client sent first waits for it (%s)",
+  async (how) => {
+    const { here, aborted, wait, ask } = await makeWaits();
+    const end = await wait(here, "r1");
+    const asked = ask(here, "r2");
+    expect(aborted).toEqual([]);
+    await end(how);
+    await asked;
+    expect(aborted).toEqual(["r1 by ann"]);
+  },
+);
+
+test("a request beside one whose client stays waits 100 ms, and another caller's does not wait", async () => {
+  const { here, clock, aborted, wait, ask } = await makeWaits();
+  const end = await wait(here, "r1");
+  await ask(here, "r2", "bob");
+  const asked = ask(here, "r2");
+  await clock.advance(100);
+  await asked;
+  await end("answered");
+  expect(aborted).toEqual([]);
+  await ask(here, "r3");
+});
+
 test("of 1,024 left runs the oldest ends when another one comes", async () => {
   const { here, aborted, wait } = await makeWaits();
   for (let n = 0; n < 1_024; n += 1) await (await wait(here, `r${n}`))("left");
