@@ -67,7 +67,7 @@ test("/ready is 200 with the faults while the file is broken, and the old catalo
   await reloaded.stop();
 });
 
-test("a new catalogue renumbers the sessions of a floor at its next event, and tells a removed agent from a disabled one", async () => {
+test("a new catalogue renumbers the sessions of a floor at once, and tells a removed agent from a disabled one", async () => {
   const reloaded = await NodeUnderTest.start();
   onTestFinished(() => reloaded.stop());
   const ann = new E2eClient(reloaded);
@@ -81,6 +81,7 @@ test("a new catalogue renumbers the sessions of a floor at its next event, and t
   const { catalog: before } = await accepted(reloaded.get("/ready"));
   await reloaded.writeCatalog(JSON.stringify({ agents, default_agent: "general" }));
   while ((await accepted(reloaded.get("/ready"))).catalog.hash === before.hash);
+  await expect.poll(async () => (await ann.see(music.id)).priority).toBe(70);
   await accepted(ann.on(phone.id, "archive"));
   expect(await ann.see(music.id)).toMatchObject({ state: "active", priority: 70 });
   await accepted(ann.on(music.id, "pause"));
