@@ -53,11 +53,10 @@ function* movesOf({ context, value }: SteppedFloor["sessions"][number]): Generat
   if (isAudible(context) || context.pausedBy === "preemption") yield { does: "pauses", sessionId };
 }
 
+/** No id is used twice, as in the script that tells the moves: of what is due at once, the lesser id comes first. */
 function newIdOf(floor: SteppedFloor, agentId: string): string {
-  for (let count = 1; ; count++) {
-    const id = count === 1 ? agentId : `${agentId}-${count}`;
-    if (!floor.session(id)) return id;
-  }
+  const count = floor.countOf(agentId) + 1;
+  return count === 1 ? agentId : `${agentId}-${count}`;
 }
 
 /** The session whose user or program makes the move. */

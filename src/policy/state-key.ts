@@ -128,10 +128,12 @@ export function stateKey(floor: SteppedFloor, { owed, owedToGone, inForce, class
     clocks.push(...own.map(({ moment }) => moment));
     return own.map(({ about }) => about).join();
   };
+  // What is due at the same time comes in the order of the ids.
+  const ids = floor.sessions.map(({ context: { id } }) => id as string).sort();
   const stateText = ({ context: session, value }: State) => {
     const { lifecycle, activity } = value satisfies SessionValue;
     const dead = floor.isDead(session.id) ? "+" : "";
-    return `${label(session.claim.agentId)} ${lifecycle}.${activity}${dead} ${owed(session.id)} ${sessionText(session)}`;
+    return `${label(session.claim.agentId)} ${lifecycle}.${activity}${dead} ${ids.indexOf(session.id)} ${owed(session.id)} ${sessionText(session)}`;
   };
   const states = new Map(floor.sessions.map((state) => [state.context.id as string, state]));
   const described = competing.map((contender) => {

@@ -66,6 +66,8 @@ export class SteppedFloor {
   /** By how much the wall clock was set, in ms. */
   #jumpedMs = 0;
   #stamp = 0;
+  /** By agent: how many sessions of it were asked for. */
+  #counts: ReadonlyMap<string, number> = new Map();
 
   constructor(options: SteppedFloorOptions, from?: SteppedFloor, alteration?: Alteration) {
     const { catalog, now, userId = userWithout(catalog), floorId, standsStill = false } = options;
@@ -78,6 +80,7 @@ export class SteppedFloor {
     if (!from) return;
     this.#jumpedMs = from.#jumpedMs;
     this.#stamp = from.#stamp;
+    this.#counts = from.#counts;
   }
 
   /** Another floor in the same state; a step of one does not change the other. */
@@ -145,6 +148,11 @@ export class SteppedFloor {
     return this.#actors.machineState(id as SessionId);
   }
 
+  /** How many sessions of the agent were asked for. */
+  countOf(agentId: string): number {
+    return this.#counts.get(agentId) ?? 0;
+  }
+
   isDead(id: string): boolean {
     return this.#dead.has(id as SessionId);
   }
@@ -159,6 +167,7 @@ export class SteppedFloor {
   create(sessionId: string, agentId: string, locale?: string): { reply: Reply; facts: TimedFact[] } {
     const session = { sessionId, agentId, userId: this.userId, ...(locale !== undefined && { locale }) };
     this.#dead.delete(sessionId as SessionId);
+    this.#counts = new Map([...this.#counts, [agentId, this.countOf(agentId) + 1]]);
     const command = { type: "session.create", sessionId, session, activate: true };
     return this.send(command as Command);
   }
