@@ -64,7 +64,7 @@ function Confirmation({ sessionId, request }: Request<"tool_confirmation_request
   const { act, isBusy } = lastCommand;
   const [reason, setReason] = useState("");
   const { requestId, data } = request;
-  const { toolCall, isSensitive, availableOptions, expiresAt } = data;
+  const { toolCall, isSensitive, availableOptions } = data;
   const answer = (response: ResponseOf<"tool_confirmation_response">) =>
     void act(
       () => client.send({ type: "tool_confirmation_response", sessionId, requestId, response }),
@@ -85,8 +85,7 @@ function Confirmation({ sessionId, request }: Request<"tool_confirmation_request
     >
       <p>
         <b>{say("confirm.title", { tool: toolCall.function.name })}</b>{" "}
-        {isSensitive && <span className={styles["sensitive"]}>{say("confirm.sensitive")}</span>}{" "}
-        <Until at={expiresAt} />
+        {isSensitive && <span className={styles["sensitive"]}>{say("confirm.sensitive")}</span>} <Until of={data} />
       </p>
       <Arguments text={toolCall.function.arguments} />
       <p className={styles["actions"]}>
@@ -128,7 +127,7 @@ function Question({ sessionId, request }: Request<"user_question_request">) {
   const [chosen, setChosen] = useState<readonly string[]>([]);
   const [own, setOwn] = useState("");
   const { requestId, data } = request;
-  const { question, options, multiSelect = false, expiresAt } = data;
+  const { question, options, multiSelect = false } = data;
   const disabled = !isLive || isBusy;
   const answer = (response: ResponseOf<"user_question_response">) =>
     void act(
@@ -148,7 +147,7 @@ function Question({ sessionId, request }: Request<"user_question_request">) {
     <form className={styles["ask"]} data-row tabIndex={-1} onSubmit={submit}>
       <fieldset disabled={disabled}>
         <legend>{question}</legend>
-        <Until at={expiresAt} />
+        <Until of={data} />
         {options.map((option) => (
           <label key={option}>
             <input
@@ -181,10 +180,16 @@ function Question({ sessionId, request }: Request<"user_question_request">) {
   );
 }
 
-function Until({ at }: { at: number | undefined }) {
+function Until({
+  of: { expiresAt: at, audibleMs },
+}: {
+  of: { expiresAt?: number | undefined; audibleMs?: number | undefined };
+}) {
   const { say, language } = useWords();
   const { isLive } = useHere();
   const now = useNow();
-  if (at === undefined || !isLive) return undefined;
+  if (!isLive) return undefined;
+  if (audibleMs !== undefined) return <small>{say("ask.heard", { time: leftText(audibleMs, language) })}</small>;
+  if (at === undefined) return undefined;
   return <small>{say("ask.until", { time: leftText(at - now, language) })}</small>;
 }

@@ -130,4 +130,5 @@ export const sessionEn = {
   "question.answer": "Answer",
   "question.cancel": "Do not answer",
   "ask.until": "{time} left",
+  "ask.heard": "waits {time}, while it is heard",
 } as const;

@@ -131,4 +131,5 @@ export const sessionZh: Readonly<Record<keyof typeof sessionEn, string>> = {
   "question.answer": "回答",
   "question.cancel": "不回答",
   "ask.until": "剩余 {time}",
+  "ask.heard": "播放期间等待 {time}",
 };

@@ -100,12 +100,20 @@ export const LOGGED_EVENTS = {
     isSensitive: z.boolean(),
     availableOptions: z.array(z.object({ value: z.string(), label: z.string() })),
     expiresAt: z.number().optional().meta({ description: "when it runs out, ms since 1970" }),
+    audibleMs: z
+      .number()
+      .optional()
+      .meta({ description: "instead of expiresAt: how long it waits while it is heard, in ms" }),
   }),
   user_question_request: z.object({
     question: z.string(),
     options: z.array(z.string()),
     multiSelect: z.boolean().optional(),
     expiresAt: z.number().optional().meta({ description: "when it runs out, ms since 1970" }),
+    audibleMs: z
+      .number()
+      .optional()
+      .meta({ description: "instead of expiresAt: how long it waits while it is heard, in ms" }),
   }),
   interaction_resolved: z.object({ by: z.enum(["client", "timeout", "abort", "agent"]) }),
   usage: Usage.extend({ agent: AgentRef.optional() }),

@@ -3,6 +3,7 @@
 import type { TurnInput } from "../../protocol/internal/command.ts";
 import type { PausedBy } from "../../protocol/session.ts";
 import type { Contender } from "../floor/contender.ts";
+import { countHeard } from "./interactions.ts";
 import { resumeRun, suspendRun } from "./runs.ts";
 import { isAudible } from "./session-context.ts";
 import { beginLease, endLease } from "./session-lease.ts";
@@ -38,9 +39,11 @@ function becomeAudible(step: SessionStep, contender: Contender, level: number | 
 export function keepLengths(step: SessionStep): void {
   const agent = agentOf(step);
   if (!agent) return;
-  const { idleTimeoutMs, maxPauseMs, maxHoldMs, queueTimeoutMs, resumeWithinMs, answerWithinMs, afterTurn } = agent;
+  const { idleTimeoutMs, maxPauseMs, maxHoldMs, queueTimeoutMs, resumeWithinMs } = agent;
+  const { answerWithinMs, answersWhileHeard, afterTurn } = agent;
   const lengths = {
     ...{ idleTimeoutMs, maxPauseMs, maxHoldMs, queueTimeoutMs, resumeWithinMs, answerWithinMs },
+    ...(answersWhileHeard && { answersWhileHeard }),
     ...(afterTurn !== "keep" && { afterTurn }),
   };
   step.context.lengths = Object.values(lengths).some((length) => length !== undefined) ? lengths : undefined;
@@ -76,6 +79,7 @@ export function loseFloor(step: SessionStep, pausedBy: PausedBy): void {
   const { context, given } = step;
   context.pausedBy = pausedBy;
   context.level = undefined;
+  countHeard(step);
   context.audibleSince = undefined;
   context.pausedSince = given.time;
   context.waitsSince = given.time;

@@ -12,21 +12,34 @@ import { answer, editRun, logEvent, refuseCommand, type SessionStep } from "./se
 export function openInteractions(step: SessionStep, interactions: readonly Interaction[]): void {
   const run = editRun(step);
   const { now, time: since, catalog, interactionTimeoutMs } = step.given;
-  const expiresAt = now + (lengthsOf(step.context, catalog).answerWithinMs ?? interactionTimeoutMs);
+  const { answerWithinMs: ms = interactionTimeoutMs, answersWhileHeard } = lengthsOf(step.context, catalog);
+  const limit = answersWhileHeard ? { audibleMs: ms } : { expiresAt: now + ms };
   for (const interaction of interactions) {
     if (run.interactions.some((pending) => pending.interaction.requestId === interaction.requestId)) continue;
     const { requestId } = interaction;
     run.interactions.push({ interaction, since });
     if (interaction.kind === "confirmation") {
       const { toolCall, isSensitive, options = CONFIRMATION_OPTIONS } = interaction;
-      const data = { toolCall, isSensitive, availableOptions: [...options], expiresAt };
+      const data = { toolCall, isSensitive, availableOptions: [...options], ...limit };
       logEvent(step, "tool_confirmation_request", data, requestId);
     } else {
       const { question, options, multiSelect } = interaction;
-      const data = { question, options, ...(multiSelect !== undefined && { multiSelect }), expiresAt };
+      const data = { question, options, ...(multiSelect !== undefined && { multiSelect }), ...limit };
       logEvent(step, "user_question_request", data, requestId);
     }
   }
+}
+
+/** The session falls silent: note for how long its open interactions were heard, for `answer_within: { heard: … }`. */
+export function countHeard(step: SessionStep): void {
+  const { run, audibleSince } = step.context;
+  if (audibleSince === undefined || !run || run.interactions.length === 0) return;
+  const { time } = step.given;
+  const edited = editRun(step);
+  edited.interactions = run.interactions.map((each) => ({
+    ...each,
+    audibleMs: (each.audibleMs ?? 0) + time - Math.max(each.since, audibleSince),
+  }));
 }
 
 /** The client messages that answer each kind. */

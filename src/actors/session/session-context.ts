@@ -95,7 +95,14 @@ export interface SessionContext {
 export type Lengths = Partial<
   Pick<
     AgentEntry,
-    "idleTimeoutMs" | "maxPauseMs" | "maxHoldMs" | "queueTimeoutMs" | "resumeWithinMs" | "answerWithinMs" | "afterTurn"
+    | "idleTimeoutMs"
+    | "maxPauseMs"
+    | "maxHoldMs"
+    | "queueTimeoutMs"
+    | "resumeWithinMs"
+    | "answerWithinMs"
+    | "answersWhileHeard"
+    | "afterTurn"
   >
 >;
 
@@ -194,6 +201,8 @@ export interface OpenInteraction {
   interaction: Interaction;
   /** When it was asked, in the floor's time. */
   since: number;
+  /** How long it was audible until the session last fell silent, in ms; absent: it never did. */
+  audibleMs?: number;
 }
 
 export interface OpenCall {

@@ -49,8 +49,11 @@ export function eachDeadline(
   if (!isReserved) consider("queue_timeout", requestedAt, lengths.queueTimeoutMs);
   consider("lease", context.lease?.dueAt, 0);
   consider("stop_grace", context.stopping?.since, STOP_GRACE_MS);
-  for (const { since } of context.run?.interactions ?? []) {
-    consider("answer_within", since, lengths.answerWithinMs ?? interactionTimeoutMs);
+  const { answerWithinMs = interactionTimeoutMs, answersWhileHeard } = lengths;
+  for (const { since, audibleMs = 0 } of context.run?.interactions ?? []) {
+    if (!answersWhileHeard) consider("answer_within", since, answerWithinMs);
+    else if (context.audibleSince !== undefined)
+      consider("answer_within", Math.max(since, context.audibleSince), answerWithinMs - audibleMs);
   }
 }
 

@@ -64,6 +64,8 @@ const twiceIn = (ways: unknown): unknown => (ways as unknown[]).find((each, inde
 /** A flag of a floor, as a client sets it. */
 const flag = z.string().regex(SHORT_NAME, SHORT_NAME_FORM);
 
+const answerTime = duration({ min: "1s", max: "7d" });
+
 const AgentFields = z.strictObject({
   name: AgentId,
   label: z.string().min(1).max(128).optional().describe("Shown to people. Default: made from the name."),
@@ -107,9 +109,12 @@ const AgentFields = z.strictObject({
   resume_within: duration({ max: "365d" })
     .optional()
     .describe("A preempted session that is silent for longer does not come back by itself."),
-  answer_within: duration({ min: "1s", max: "7d" })
+  answer_within: z
+    .union([answerTime, z.strictObject({ heard: answerTime })])
     .optional()
-    .describe("How long a question or a confirmation waits. Default: the node's setting."),
+    .describe(
+      "How long a question or a confirmation waits; heard: only while it could be heard. Default: the node's setting.",
+    ),
   when_busy: z
     .enum(["reject", "enqueue", "interrupt"])
     .default("reject")
@@ -166,7 +171,9 @@ function toAgentEntry(entry: z.infer<typeof AgentFields>) {
     leaseMs: entry.lease,
     queueTimeoutMs: entry.queue_timeout,
     resumeWithinMs: entry.resume_within,
-    answerWithinMs: entry.answer_within,
+    answerWithinMs: typeof entry.answer_within === "object" ? entry.answer_within.heard : entry.answer_within,
+    /** Whether that time counts only while the session is heard. */
+    answersWhileHeard: typeof entry.answer_within === "object",
     whenBusy: entry.when_busy,
     resume: entry.resume,
     maxPauseMs: entry.max_pause,

@@ -50,7 +50,7 @@ const agentWith = (keys: typeof sharing | typeof plain) =>
     preemption_threshold: fc.option(fc.constantFrom(20, 60, 90), { nil: undefined }),
     queue_timeout: fc.constantFrom(undefined, "30s"),
     resume_within: fc.constantFrom(undefined, "20s"),
-    answer_within: fc.constantFrom(undefined, "10s"),
+    answer_within: fc.constantFrom<unknown>(undefined, "10s", { heard: "10s" }),
     when_busy: fc.constantFrom("reject", "enqueue", "interrupt"),
     resume: fc.constantFrom("auto", "auto", "manual"),
     max_pause: fc.constantFrom(undefined, "0ms", "25s"),

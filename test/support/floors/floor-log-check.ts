@@ -206,7 +206,8 @@ export class FloorLogCheck {
     const state = this.#states.get(id);
     must(state === undefined || from === state, () => `${id} goes from ${from}, but was ${state}`);
     const changesActivity = activity !== undefined && activity.from !== activity.to;
-    const staysPaused = to === "paused" && (changesActivity || (event === "yield" && GIVES_UP.has(reason)));
+    const givesUp = event === "pause" || (event === "yield" && GIVES_UP.has(reason));
+    const staysPaused = to === "paused" && (changesActivity || givesUp);
     must(
       from !== "paused" || /^(active|ducked|archived|deleted)/.test(to) || staysPaused,
       () => `4: paused ${id} became ${to}`,

@@ -128,6 +128,23 @@ test.each([
   expect(floor.events("error")).toMatchObject([{ errorCode: "interaction_timeout" }]);
 });
 
+test("with answer_within: { heard } a question waits only while its session is heard", () => {
+  const floor = playing({ answer_within: { heard: "20s" } });
+  const interaction = { kind: "question" as const, requestId: "q1", question: "Which?", options: ["a"] };
+  floor.report("music", "run-m1", 2, { parts: [{ kind: "ask", interaction }] });
+  expect(floor.events("user_question_request")).toMatchObject([{ audibleMs: 20_000 }]);
+  expect(floor.events("user_question_request")[0]).not.toHaveProperty("expiresAt");
+  floor.pass(5_000);
+  floor.create("phone");
+  floor.pass(60_000);
+  floor.restart();
+  expect(floor.events("error")).toEqual([]);
+  floor.on("phone", "archive");
+  expect(floor.due).toBe(floor.now + 15_000);
+  floor.pass(15_000);
+  expect(floor.events("error")).toMatchObject([{ errorCode: "interaction_timeout" }]);
+});
+
 test("a turn of an agent that has left asks and ends by the keys with which its session was granted", () => {
   const floor = playing({ answer_within: "20s", after_turn: "yield" });
   floor.catalog = makeCatalog([agents[2]!]);
