@@ -142,6 +142,7 @@ export const AGENT_FIELDS: Table<AgentEntry> = {
   queueTimeoutMs: "kept",
   resumeWithinMs: "kept",
   answerWithinMs: OF_TURNS,
+  answersWhileHeard: OF_TURNS,
   whenBusy: OF_TURNS,
   resume: "kept",
   maxPauseMs: "kept",

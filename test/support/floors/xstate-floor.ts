@@ -1,6 +1,7 @@
 import { type AnyActorRef, createActor, type InspectionEvent, type SnapshotFrom } from "xstate";
 import type { Emitted, Fact, Given } from "../../../src/actors/facts.ts";
 import { type ArbiterEvent, arbiterMachine } from "../../../src/actors/floor/arbiter.ts";
+import { givesWayWhenIdle } from "../../../src/actors/floor/idle-holder.ts";
 import { NEEDS_ARBITER } from "../../../src/actors/host/floor-actors.ts";
 import { type SessionValue, sessionView, writtenState } from "../../../src/actors/session/session-context.ts";
 import { deadlineOf } from "../../../src/actors/session/session-deadlines.ts";
@@ -71,13 +72,17 @@ export class XstateFloor {
   /** What is due by now, each at its own moment; at the same moment in the order of the sessions' ids. */
   #catchUp(given: Given, side: string): void {
     for (let count = 1; ; count += 1) {
-      const { reserved } = this.#arbiter.getSnapshot().context.floor;
+      const { context } = this.#arbiter.getSnapshot();
+      const { reserved, holder } = context.floor;
       const due = Object.entries(this.#children)
         .flatMap(([id, session]) => {
-          const deadline = deadlineOf(session!.getSnapshot().context, given, reserved?.sessionId === id);
-          return deadline ? [{ id, session, ...deadline }] : [];
+          const own = session!.getSnapshot().context;
+          const deadline = deadlineOf(own, given, reserved?.sessionId === id);
+          const givesWay = id === holder?.sessionId && givesWayWhenIdle(context, given.catalog);
+          const idle = givesWay && own.idleSince !== undefined && { what: "idle_yields" as const, at: own.idleSince };
+          return [idle, deadline].flatMap((each) => (each ? [{ id, session, ...each }] : []));
         })
-        .sort((one, other) => one.at - other.at || (one.id < other.id ? -1 : 1))
+        .sort((one, other) => one.at - other.at || (one.id < other.id ? -1 : Number(one.id !== other.id)))
         .at(0);
       const wakeAt = reserved ? reserved.since + given.catalog.policy.resumeDelayMs : Number.POSITIVE_INFINITY;
       const at = Math.min(wakeAt, due?.at ?? Number.POSITIVE_INFINITY);
