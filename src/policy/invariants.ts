@@ -211,6 +211,7 @@ function checkReplaced(step: SeenStep, rules: FloorRules): void {
   const stays = everyone(floor).find(
     (each) =>
       each.sessionId !== holder.sessionId &&
+      (holder.critical || !each.critical) &&
       each.askedAt < holder.askedAt &&
       replaced.includes(each.agentId) &&
       each.priority <= holder.priority,

@@ -307,8 +307,8 @@ class RecordingReader {
     const life = this.#life(sessionId);
     const { turn } = life;
     if (turn?.runId !== runId) {
-      // Its turn was withdrawn before it began, unless its session ended or waits no more.
-      const isWithdrawn = isCancelled && !this.#hasJustEnded(sessionId);
+      // Its turn was withdrawn before it began, unless its session ended or waits no more, or a message took its place.
+      const isWithdrawn = isCancelled && !this.#hasJustEnded(sessionId) && !this.#isInterrupted(sessionId);
       if (isWithdrawn) this.#add({ does: "abort", sessionId, runId });
       return;
     }
@@ -324,6 +324,14 @@ class RecordingReader {
         turn.steps.splice(count, 0, { does: "act", ...from });
       } else turn.steps.push({ does: "end", failure, ...where });
     }
+  }
+
+  /** Whether a message of the user follows in the same moment, which interrupted the turns that waited. */
+  #isInterrupted(sessionId: SessionId): boolean {
+    const next = this.#events
+      .slice(this.#index + 1, this.#index + 200)
+      .find((event) => event.sessionId === sessionId && event.type !== "complete");
+    return next?.type === "message" && next.data.role === "user" && Date.parse(next.timestamp) === this.#at;
   }
 
   #howItEnds(sessionId: SessionId): Transition | undefined {

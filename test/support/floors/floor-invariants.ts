@@ -142,7 +142,8 @@ export class FloorInvariants {
     const hasSwitched = facts.some((fact) => fact.type === "event" && fact.event.type === "agent_switched");
     if (!holder || holder.sessionId === before.holder?.sessionId || hasSwitched) return;
     const replaced = this.#catalog.agents.get(holder.agentId)?.replaces ?? [];
-    for (const { sessionId, agentId, priority, askedAt } of everyone(floor)) {
+    for (const { sessionId, agentId, priority, askedAt, critical } of everyone(floor)) {
+      if (critical && !holder.critical) continue;
       const isReplaced = askedAt < holder.askedAt && replaced.includes(agentId) && priority <= holder.priority;
       must(!isReplaced, `16: ${holder.sessionId} replaces ${sessionId}, which stays`);
     }

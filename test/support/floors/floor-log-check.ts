@@ -136,7 +136,8 @@ export class FloorLogCheck {
     const agent = this.#agents.get(other);
     const [own, others] = [this.#priorities.get(front), this.#priorities.get(other)];
     if (!agent || own === undefined || others === undefined || others > own) return false;
-    return this.#agents.get(front)?.replaces.includes(agent.id) === true;
+    const by = this.#agents.get(front);
+    return by?.replaces.includes(agent.id) === true && (by.critical || !agent.critical);
   }
 
   #idsIn(state: "active" | "ducked"): SessionId[] {
@@ -157,8 +158,10 @@ export class FloorLogCheck {
     this.#hasSwitched = false;
     const { outcome, reason, rule, challenger, holder, level } = decision;
     const agent = this.#catalog.agents.get(challenger.agentId);
-    if (challenger.sessionId !== undefined && outcome !== "rejected")
-      this.#priorities.set(challenger.sessionId, challenger.priority);
+    const { sessionId: id, priority } = challenger;
+    if (id !== undefined && outcome !== "rejected") this.#priorities.set(id, priority);
+    // A refused session has the numbers of this request, unless they would change who is audible.
+    else if (id !== undefined && this.#priorities.get(id) !== priority) this.#priorities.delete(id);
     must(
       outcome !== "rejected" || loggedIn === undefined || loggedIn !== holder?.sessionId,
       () => `6: the holder's log tells of a rejection: ${describe()}`,
