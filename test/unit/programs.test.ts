@@ -124,7 +124,7 @@ test("a server of the environment is preferred, then a container, then a program
 
 test("a machine with an empty PATH has no program, and TEST_WITHOUT hides programs by name", async () => {
   const nothing = await findPrograms({ PATH: "" });
-  const inNpmFolders = ["outsidePrograms", "realAgents"];
+  const inNpmFolders = ["node20", "outsidePrograms", "realAgents"];
   expect(ALL.filter((name) => !inNpmFolders.includes(name) && Object.keys(nothing[name]!).length > 0)).toEqual([]);
   const named = { PATH: "", TEST_REDIS_URL: "redis://named", TEST_CHROMIUM: "/opt/chromium" };
   expect(await findPrograms(named)).toMatchObject({

@@ -4,7 +4,8 @@ import { playWire } from "../../../support/nodes/wire-history.ts";
 
 /**
  * The output of the release before sessions could be heard together, for a history without any of the new keys:
- * `test/support/nodes/wire-history.ts`, run in that release. Clients of that release get the same from today's node.
+ * `test/support/nodes/wire-history.ts`, run in that release. Clients of that release get the same from today's node,
+ * and one event more: a user's pause of a session that is paused by preemption.
  */
 const RECORDED = readFileSync(new URL("../../../support/nodes/recorded-wire.txt", import.meta.url), "utf8").trimEnd();
 
