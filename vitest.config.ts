@@ -12,7 +12,7 @@ process.env["NODE_COMPILE_CACHE"] ??= fileURLToPath(new URL("node_modules/.cache
 /** `TEST_ORDER`: the files are shuffled by this seed, as `npm run flakes` does. */
 const ORDER = process.env["TEST_ORDER"];
 /** What takes long begins first, so that no core is idle at the end. The simulation computes without a pause. */
-const LONG = ["/simulation/", "/real-agents/", "/deploy/", "/cluster/", "/page/", "/attacks/"];
+const LONG = ["/every-", "/players/", "/simulation/", "/real-agents/", "/deploy/", "/cluster/", "/page/", "/attacks/"];
 
 /**
  * Long files first, and the files of a project that shares its processes last and together: a process is only used again
@@ -62,8 +62,8 @@ const TALKING = [
 const PAGE = "test/e2e/page/**/*.test.ts";
 /**
  * Minutes of real processes: whole clusters, packages, proxies, coding agents, attacks, the client in several browsers, a
- * page whose server or sign-in is gone, its sessions, keys, sheets, copies and deletions, and each view in each theme,
- * language and size. `npm run test:long` runs them, `npm test` the rest, and CI both.
+ * page whose server or sign-in is gone, its sessions, keys, sheets, copies and deletions, each view in each theme,
+ * language and size; and large floors explored to their end. `npm run test:long` runs them, `npm test` the rest, and CI both.
  */
 const LONG_TESTS = [
   "test/e2e/attacks/**/*.test.ts",
@@ -82,6 +82,7 @@ const LONG_TESTS = [
   "test/e2e/page/sign-in-ends.test.ts",
   "test/e2e/page/states.test.ts",
   "test/e2e/real-agents/**/*.test.ts",
+  "test/unit/actors/every-large-floor.test.ts",
 ];
 /** Measures how long a node's answers take, so that no other test may run beside it. */
 const ALONE = ["test/e2e/attacks/all-attacks.test.ts"];
@@ -103,7 +104,7 @@ export default defineConfig({
         test: {
           name: "unit",
           include: ["test/*.test.ts", "test/unit/**/*.test.ts"],
-          exclude: PROGRAMS,
+          exclude: [...PROGRAMS, ...LONG_TESTS],
           ...SHARING,
         },
       },
