@@ -1,4 +1,4 @@
-/** Every reachable state of floors with more agents and hours. `every-floor.test.ts` has smaller ones, and the faults. */
+/** Every reachable state of larger floors. `every-floor.test.ts` has smaller ones, and planted faults. */
 
 import { expect, test } from "vitest";
 import { exploreFloor, type Floor, LARGE_FLOORS } from "../../support/floors/explored-floors.ts";
