@@ -7,11 +7,6 @@ import { BOUNDS } from "../config/bounds.ts";
 import type { Catalog } from "../config/catalog/catalog.ts";
 import type { CatalogStatus } from "../config/catalog/watched-catalog.ts";
 import { Histories } from "../copies/histories.ts";
-import { formerClientRoutes } from "../doors/former-clients/former-clients.ts";
-import { mcpRoutes } from "../doors/mcp/mcp-door.ts";
-import { describeOpenAiProblem, isOpenAi } from "../doors/openai/openai-problem.ts";
-import { openAiRoutes } from "../doors/openai/openai-routes.ts";
-import { uiChatRoutes } from "../doors/ui-chat/ui-chat.ts";
 import { AppError } from "../protocol/errors.ts";
 import type { AgentId, ConnectionId } from "../protocol/ids.ts";
 import type { Envelope } from "../protocol/internal/command.ts";
@@ -38,7 +33,14 @@ import { boundAnswers } from "./http/large-answers.ts";
 import { guardKeys } from "./http/near-keys.ts";
 import { CORS_OPTIONS, guardOrigins, type OriginOptions } from "./http/origin.ts";
 import type { PageFiles } from "./http/page-files.ts";
-import { describeProblem, handleProblems, refusalOf, sendProblem, toAppError } from "./http/problem.ts";
+import {
+  type DescribeProblem,
+  describeProblem,
+  handleProblems,
+  refusalOf,
+  sendProblem,
+  toAppError,
+} from "./http/problem.ts";
 import { LoopPace } from "./http/sockets/loop-pace.ts";
 import { Sockets } from "./http/sockets/sockets.ts";
 import { traceRequests } from "./http/traced-requests.ts";
@@ -94,6 +96,8 @@ export interface GatewayOptions extends Pick<TurnContext, "absentRoles"> {
   origin: OriginOptions;
   /** False for a node without the gateway role, which serves health routes only. Default: true. */
   isGateway?: boolean;
+  /** Other protocols that the node speaks. Default: none. */
+  doors?: readonly Door[];
   /** Absent when authentication is off: every caller is the operator. */
   access?: Access | undefined;
   /** Addresses and networks of trusted proxies, whose `X-Forwarded-*` headers count. */
@@ -126,6 +130,16 @@ export interface Gateway {
   close(drainMs: number): Promise<void>;
 }
 
+/** Another protocol that a gateway speaks: its routes, and how it answers failures. */
+export interface Door {
+  addRoutes: (app: Routes, context: GatewayContext) => void;
+  /** The shape of the failures of all paths that begin so, with or without a route. Default: the gateway's own. */
+  problems?: { below: string; describe: DescribeProblem };
+}
+
+/** What routes depend on. */
+export type GatewayContext = ReturnType<typeof createContext>;
+
 /** How long a closing node waits for clients to read their answers, in ms. */
 const LINGER_MS = 1_000;
 
@@ -142,7 +156,6 @@ const ROUTES = [
   sessionRoutes,
   sessionMessageRoutes,
   forkRoutes,
-  formerClientRoutes,
   exportRoutes,
   userRoutes,
   messageRoutes,
@@ -154,9 +167,6 @@ const ROUTES = [
   signInRoutes,
   healthRoutes,
   pageRoutes,
-  openAiRoutes,
-  uiChatRoutes,
-  mcpRoutes,
 ];
 
 /** Unused when authentication is off. */
@@ -256,10 +266,11 @@ function answerText(data: unknown): string {
 
 /** The server with all that applies to every request. Its hooks run in the order in which they are added here. */
 function createServer(options: GatewayOptions, { sockets, pace, gate }: Parts): Routes {
-  const { access, log, newId, origin, proxies, maxBodyBytes, tracer } = options;
+  const { access, log, newId, origin, proxies, maxBodyBytes, tracer, doors = [] } = options;
   const paths = new KnownPaths();
   const bodies = { maxBytes: maxBodyBytes, pace, sockets };
-  const describe = (url: string) => (isOpenAi(url) ? describeOpenAiProblem : describeProblem);
+  const shapes = doors.flatMap(({ problems }) => problems ?? []);
+  const describe = (url: string) => shapes.find(({ below }) => url.startsWith(below))?.describe ?? describeProblem;
   /** Answers what the framework refuses before it finds a route, for example a malformed path. */
   const refuse = async (thrown: FastifyError, request: FastifyRequest, reply: FastifyReply): Promise<void> => {
     const error = toAppError((await gate.keeper?.countAddress(request).then(() => thrown, toAppError)) ?? thrown);
@@ -373,8 +384,8 @@ function createContext(options: GatewayOptions, followers: Followers, streams: S
 
 function addRoutes(
   app: Routes,
-  { access, isGateway = true, version, clock, stopwatch }: GatewayOptions,
-  context: ReturnType<typeof createContext>,
+  { access, isGateway = true, doors = [], version, clock, stopwatch }: GatewayOptions,
+  context: GatewayContext,
   gate: Gate,
 ): void {
   publishSchemas(app, version, access !== undefined);
@@ -384,6 +395,8 @@ function addRoutes(
       const { controlAccess } = await import("./access/gatekeeper.ts");
       gate.keeper = await controlAccess(routes, access, { clock, stopwatch });
     }
-    for (const add of isGateway ? ROUTES : [healthRoutes]) add(routes, context);
+    if (!isGateway) return healthRoutes(routes, context);
+    for (const add of ROUTES) add(routes, context);
+    for (const door of doors) door.addRoutes(routes, context);
   });
 }

@@ -13,6 +13,7 @@ import { BOUNDS } from "../config/bounds.ts";
 import { withSecretFiles } from "../config/secret-files.ts";
 import type { Settings } from "../config/settings.ts";
 import { readTraceSettings } from "../config/traces.ts";
+import { DOORS } from "../doors/doors.ts";
 import { type Access, openVerifier } from "../gateway/access/gatekeeper.ts";
 import { createGateway, type Gateway, type GatewayOptions } from "../gateway/gateway.ts";
 import { readPageFiles } from "../gateway/http/page-files.ts";
@@ -390,6 +391,7 @@ function createNodeGateway(
   return createGateway({
     ...parts,
     isGateway,
+    doors: DOORS,
     proxies,
     addressConnections,
     maxBodyBytes,

@@ -85,9 +85,6 @@ export function unsupported(param: string, message: string): AppError {
 /** Failures after which the client may safely repeat the request. */
 const REPEATABLE: ReadonlySet<ErrorCode> = new Set(["too_many_requests"]);
 
-/** Whether a URL belongs to OpenAI's API, with or without a route. */
-export const isOpenAi = (url: string): boolean => url.startsWith("/v1/");
-
 /**
  * A failure as OpenAI answers it. OpenAI's clients automatically repeat requests after 408, 409, 429 and 5xx, without a
  * key. A header forbids that, unless the request was refused before it had an effect.
