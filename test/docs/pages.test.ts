@@ -1,16 +1,20 @@
-import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
-import { basename, dirname, join, relative } from "node:path";
+import { existsSync, globSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { dirname, join, relative } from "node:path";
 import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
-import { anchorOf, type Block, codeOf, type Page, readPage, readPages, root, tablesOf } from "./page.ts";
+import { anchorOf, type Block, codeOf, mentions, type Page, readPage, readPages, root, tablesOf } from "./page.ts";
 
 const pages = readPages();
 const { scripts } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { scripts: object };
-const sources = ["src", "page", "examples"].flatMap((folder) =>
-  readdirSync(join(root, folder), { recursive: true, encoding: "utf8" }),
-);
-/** Pages that are not edited afterwards may name files that no longer exist. */
-const living = pages.filter(({ path }) => !path.startsWith("docs/inside/adr/") && path !== "CHANGELOG.md");
+const sources = globSync("{src,page,test,bench,examples,migrations}/**/*.{ts,tsx,sql}", { cwd: root });
+/** The sources that a page means by a file's name, by the end of its path, or by a folder. */
+const sourcesOf = (path: string) =>
+  sources.filter((source) => (path.endsWith("/") ? source.startsWith(path) : `/${source}`.endsWith(`/${path}`)));
+/** A source without its comments. */
+const codeOfSource = (path: string) =>
+  readFileSync(join(root, path), "utf8").replace(/\/\*[\s\S]*?\*\/|\/\/ .*$/gm, "");
+/** Pages about the present release. Older entries of the change log name what no longer exists. */
+const current = pages.filter(({ path }) => path !== "CHANGELOG.md");
 
 /** Folders of other people's files, of builds, and of a node that ran here. */
 const FOREIGN = new Set(["node_modules", "dist", ".git", "data", "coverage"]);
@@ -44,10 +48,12 @@ describe("every page", () => {
   });
 
   test("every file that a page names exists", () => {
-    const named = living.flatMap((page) => codeOf(page.prose).map((code) => ({ path: page.path, code })));
-    const paths = named.filter(({ code }) => /^(src|test|docs|config|migrations|bench|examples)\/[\w./-]+$/.test(code));
-    const files = named.filter(({ code }) => /^[\w-]+\.ts$/.test(code));
-    const inCommands = living.flatMap(({ path, blocks }) =>
+    const named = current.flatMap((page) => codeOf(page.prose).map((code) => ({ path: page.path, code })));
+    const paths = named.filter(({ code }) =>
+      /^(src|page|test|docs|config|migrations|bench|examples)\/[\w./-]+$/.test(code),
+    );
+    const files = named.filter(({ code }) => /^([\w-]+\/)*[\w-]+\.(tsx?|sql)$/.test(code));
+    const inCommands = current.flatMap(({ path, blocks }) =>
       blocks
         .filter(({ info }) => info === "sh")
         .flatMap(({ text }) => text.match(/\b(?:src|test|config|examples)\/[\w./-]+/g) ?? [])
@@ -59,7 +65,23 @@ describe("every page", () => {
     // Tables of folders name files relative to src.
     const isThere = (code: string) => existsSync(join(root, code)) || existsSync(join(root, "src", code));
     expect(paths.filter(({ code }) => !isThere(code))).toEqual([]);
-    expect(files.filter(({ code }) => !sources.some((source) => basename(source) === code))).toEqual([]);
+    expect(files.length).toBeGreaterThan(100);
+    expect(files.filter(({ code }) => sourcesOf(code).length === 0)).toEqual([]);
+  });
+
+  test("a page that names a file and something in it is right: “`decide` in `arbitration.ts`”", () => {
+    const file = "`((?:[\\w.-]+/)*[\\w.-]+\\.(?:tsx?|sql)|src/[\\w./-]+/)`";
+    const name = "`#?([A-Za-z]\\w*)(?:[.#]\\w+)?(?:\\(.*?\\))?`";
+    const nameFirst = new RegExp(`${name}\\s(?:in\\s|\\()${file}`, "g");
+    const fileFirst = new RegExp(`${file}(?::\\s|’s\\s|'s\\s|\\s\\()${name}`, "g");
+    const pairs = current.flatMap(({ path: page, prose }) => [
+      ...[...prose.matchAll(nameFirst)].map(([, word, path]) => ({ page, word: word!, path: path! })),
+      ...[...prose.matchAll(fileFirst)].map(([, path, word]) => ({ page, word: word!, path: path! })),
+    ]);
+    expect(pairs.length).toBeGreaterThan(15);
+    const isIn = ({ word, path }: (typeof pairs)[number]) =>
+      sourcesOf(path).some((source) => mentions(codeOfSource(source), word));
+    expect(pairs.filter((pair) => !isIn(pair))).toEqual([]);
   });
 
   test("every page that code, tests, settings or pages name exists", () => {

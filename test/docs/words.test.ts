@@ -56,20 +56,35 @@ test("each term of the glossary is a word of the code", () => {
   expect(rows!.map(([cell]) => cell!).filter((cell) => !isKnown(cell))).toEqual([]);
 });
 
-test("a comment or a page names no function or field that the code lacks", () => {
-  const texts = sources.flatMap(
+/** The words of these files outside comments. */
+const wordsOf = (pattern: string) =>
+  globSync(pattern, { cwd: root }).flatMap(
+    (path) => readFileSync(join(root, path), "utf8").replace(COMMENT, "").match(/\w+/g) ?? [],
+  );
+
+test("a comment names no function or field that the code lacks", () => {
+  const comments = sources.flatMap(
     ({ text }) => text.match(COMMENT_OR_TEXT)?.filter((part) => part.startsWith("/")) ?? [],
   );
-  const pages = ["architecture", "changing", "correctness", "glossary"].map(
-    (name) => readPage(`docs/inside/${name}.md`).prose,
-  );
-  const named = [...texts, ...pages].join("\n").matchAll(/`(?:\w+[.#])?#?([a-z]+[A-Z]\w*)(?:\(.*?\))?`/g);
+  const named = comments.join("\n").matchAll(/`(?:\w+[.#])?#?([a-z][A-Za-z]{3,})(?:\(.*?\))?`/g);
   const names = [...new Set([...named].map(([, name]) => name!))];
   expect(names.length).toBeGreaterThan(100);
-  // The last two are XState's and Node's.
-  const words = sources.flatMap(({ text }) => text.replace(COMMENT, "").match(/\w+/g) ?? []);
-  const known = new Set([...words, "getPersistedSnapshot", "nextTick"]);
+  // The last one is XState's.
+  const known = new Set([...wordsOf("{src,page,migrations}/**/*.{ts,tsx,sql}"), "getPersistedSnapshot"]);
   expect(names.filter((name) => !known.has(name))).toEqual([]);
+});
+
+test("a page names no function or field that neither the code nor a test has", () => {
+  const pages = readPages().filter(({ path }) => path !== "CHANGELOG.md");
+  const named = pages.flatMap(({ path, prose }) =>
+    [...prose.matchAll(/`(?:\w+[.#])?#?([a-z]+[A-Z]\w*|[A-Za-z]\w*(?=\())(?:\(.*?\))?`/g)].map(([, name]) => ({
+      path,
+      name: name!,
+    })),
+  );
+  expect(named.length).toBeGreaterThan(300);
+  const known = new Set(wordsOf("{src,page,test,bench,examples,migrations}/**/*.{ts,tsx,sql}"));
+  expect(named.filter(({ name }) => !known.has(name))).toEqual([]);
 });
 
 test("the code declares nothing by a word that once had several meanings", () => {

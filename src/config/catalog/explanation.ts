@@ -96,7 +96,7 @@ function withInput(message: string, { input }: { readonly input?: unknown }): st
   return isShown || !message.startsWith("must ") ? message : `${message}, not ${show(input)}`;
 }
 
-/** @param message what `explain` says of all unknown keys of one path, because `flatten` is not given their schema */
+/** @param message what Zod reports for all unknown keys of one path: `UNKNOWN_KEY` and the known ones */
 function whyUnknown(key: string, message: string): string {
   if (!message.startsWith(UNKNOWN_KEY)) return message;
   const meant = suggest(key, message.slice(UNKNOWN_KEY.length).split(", "));
