@@ -89,7 +89,7 @@ export function useAgentName(): Here["agentName"] {
 
 /**
  * Renders its content later than the rest of the page, if that is rendered at once: after a link was followed.
- * @param children the content; it is told whether it still shows an older moment than the chosen one
+ * @param children the content; `isBehind` while it still shows an older moment than the chosen one
  */
 export function Unhurried({ children }: { children: (isBehind: boolean) => ReactNode }) {
   const now = useHere();

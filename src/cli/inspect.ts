@@ -219,7 +219,7 @@ function noteUse(inUse: Set<string>, { type, data }: ServerEvent): void {
   else inUse.add(data.floorId);
 }
 
-/** End one that is idle, if no place is left. @returns false if all of them are in use */
+/** If the maximum is reached, stop following an idle floor. @returns false if all followed floors are in use */
 function makeRoom(followed: Map<string, AbortController>, inUse: ReadonlySet<string>): boolean {
   if (followed.size < MAX_FLOORS) return true;
   for (const [floorId, ending] of followed) {

@@ -32,7 +32,7 @@ export interface RunListener {
   onEvent(event: RunEvent): "go" | "end";
   /** The run can no longer be read; the client must reconnect. */
   onLost(): void;
-  /** The client is further behind than the events that are kept. Never called for one that is never full. */
+  /** The client is further behind than the events that are kept. Never called if the client's socket is never full. */
   onBehind?(): void;
 }
 

@@ -105,7 +105,7 @@ export class IdempotentCommands {
       trace: request.trace,
       locale: localeOf(request.headers["accept-language"]),
     };
-    // What lies in a stream is not known before it was read, so that it cannot be told whether it is the same.
+    // The content of a stream is unknown before it is read, so it cannot be compared with that of another request.
     const isWhole = !(request.body instanceof Readable);
     const identity = given.isKeyed || !isWhole ? given : await this.#options.requests.admit(given, request);
     request.commandId = identity.commandId;

@@ -191,8 +191,8 @@ function checkRisen(step: SeenStep, rules: FloorRules): void {
 }
 
 /**
- * 11, 16 and 18: a replaced session ends, and no session is replaced by one with an earlier request, nor a critical one
- * by one that is not.
+ * 11, 16 and 18: a replaced session ends. No session is replaced by a session with an earlier request, and no critical
+ * session by an uncritical one.
  */
 function checkReplaced(step: SeenStep, rules: FloorRules): void {
   const { floor } = step.after.context;

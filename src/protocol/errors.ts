@@ -35,7 +35,7 @@ export const ERRORS = {
   busy: {
     status: 503,
     retry: "yes",
-    text: "The server has too much waiting work. Repeat the request with the same key.",
+    text: "The server is overloaded. Repeat the request with the same key.",
   },
   unavailable: {
     status: 503,

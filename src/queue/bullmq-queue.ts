@@ -28,7 +28,7 @@ const PATIENT: RedisOptions = {
   autoResendUnfulfilledCommands: true,
   socketTimeout: 15_000,
 };
-/** Alarms that are remembered, so that a new one can replace them in Redis. One that is forgotten comes early. */
+/** Alarms that are remembered, so that a new one can replace them in Redis. A forgotten alarm fires too early. */
 const MAX_ALARMS = 10_000;
 /** A fault that is reported again within this time, in ms, belongs to the same outage. */
 const SOON_MS = 10_000;

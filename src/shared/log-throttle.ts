@@ -6,7 +6,7 @@ export class LogThrottle {
   #saidAt = Number.NEGATIVE_INFINITY;
 
   /**
-   * Whether it is time for a line, which then counts as written.
+   * True at most once a minute. Write the line if it is.
    * @param now in ms of the caller's clock, which may go back
    */
   isDue(now: number): boolean {

@@ -13,7 +13,7 @@ BEGIN
     partition smallint, new_ids text[], adopted json, sessions json, messages json, logs json, events json,
     effects_removed text[], effects_added json, receipts json, deleted json);
 
-  -- Another commit may use one of them after this look: the version or the key then makes this one a conflict.
+  -- Another commit may take one of these ids after this check; the version or the unique key then reports a conflict.
   IF new.new_ids IS NOT NULL AND (EXISTS (SELECT FROM sessions WHERE id = ANY (new.new_ids))
       OR EXISTS (SELECT FROM tombstones WHERE session_id = ANY (new.new_ids))) THEN
     RETURN false;

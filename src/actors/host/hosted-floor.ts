@@ -61,7 +61,7 @@ export const MAX_WAITING_COMMANDS = 256;
 export const MAX_BATCH = 64;
 /** A floor commits positions of spoken replies at most this often, in ms, unless it commits something else anyway. */
 const PLAYED_MS = 1_000;
-/** Sessions outside the actors whose deadlines are carried out with one commit. */
+/** How many due sessions that are not in memory one commit handles. */
 const DUE_PAGE = 32;
 /** Tries of a command that meets conflicts; after the last it fails with `unavailable`. */
 const MAX_CONFLICTS = 5;

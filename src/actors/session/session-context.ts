@@ -121,7 +121,7 @@ export interface SessionLease {
   dueAt: number;
   /** Whether there was a sign of life since the deadline was set. */
   isRenewed?: true | undefined;
-  /** Whether there was none for a whole lease, so that the deadline decides. */
+  /** True if no sign of life came for a whole lease. The session lapses at the next deadline. */
   isDoubted?: true | undefined;
 }
 

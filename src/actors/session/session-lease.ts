@@ -2,10 +2,10 @@
  * Leases. A session with a lease that is audible or waits for the floor loses its place when it gives no sign of life.
  * It lapses between 1 and 1.5 leases after the last one. The rules: docs/use/arbitration.md.
  *
- * A deadline is one lease ahead, and then the rest of the next lease if the session was renewed meanwhile. Otherwise a
- * second deadline, half a lease later, decides. It counts from when the first one was carried out, and not from the
- * deadline as everything else does: a session whose node was away thus has half a lease to send a heartbeat, during
- * which the node is known to listen.
+ * When the deadline comes and a sign of life arrived meanwhile, the next deadline is one lease after that sign.
+ * Otherwise the session gets half a lease more, and then lapses. That half counts from when the first deadline was
+ * carried out, and not from the deadline as everything else does: after its node was away, the session has half a lease
+ * to send a heartbeat to a node that is known to listen.
  */
 
 import { agentOf, type SessionStep } from "./session-step.ts";

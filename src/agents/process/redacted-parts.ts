@@ -87,7 +87,7 @@ export class RedactedParts {
       const before = this.#begun.get(key) ?? "";
       this.#waiting.delete(key);
       this.#begun.set(key, before + waiting.text);
-      // The middle of a secret whose beginning is told is hidden with its name, like the end.
+      // If a secret began in an earlier part, its middle and its end are replaced by its name too.
       const text = before === "" ? this.#redactor.end(waiting.text) : this.#redactor.middle(before, waiting.text);
       return { ...waiting, text };
     });

@@ -23,7 +23,7 @@ const Level = z.object({
   keptAs: z.string().optional(),
   /** The values of its dial without the bridge. */
   own: Values,
-  /** All values that the bridge may have left: whoever finds others leaves them. `byDb` null: silent. */
+  /** All values that the bridge may have left. Other values are the user's, and stay. `byDb` null: silent. */
   turned: z.array(z.object({ byDb: Db, values: Values })),
 });
 /** A stream that the bridge has made quieter. */

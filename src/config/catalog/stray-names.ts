@@ -42,7 +42,7 @@ function findDuplicates(
   });
 }
 
-/** Sessions that name no agent need one that is enabled and takes turns. */
+/** The default agent, which sessions get that name no agent, must be enabled and take turns. */
 function findDefaultFaults(agents: readonly LenientAgent[], defaultAgent: string | undefined): ValueFault[] {
   if (defaultAgent !== undefined) {
     const agent = agents.findLast(({ name }) => name === defaultAgent);

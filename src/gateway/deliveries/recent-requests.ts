@@ -15,7 +15,7 @@ import { Delivery, type DeliveryState } from "./delivery.ts";
 
 /** How long a request whose answer was lost may be sent again, in ms. */
 export const LOST_MS = 30_000;
-/** The same where it cannot be told whether the answer arrived: until the second try of a client that repeats. */
+/** The same if it is unknown whether the answer arrived: until the second try of a client that repeats. */
 const DOUBT_MS = 5_000;
 /** Different requests that are remembered, and equal ones. */
 const MAX_REQUESTS = 4_096;
@@ -66,7 +66,7 @@ export interface RecentRequestsOptions {
   clock: Clock;
   /** The store's name, which separates the topics of installations. */
   epoch: string;
-  /** The peers that acknowledge nothing. Absent: they cannot be told. */
+  /** The peers that have not acknowledged anything. Absent: this system does not tell. */
   unanswered?: (() => Promise<Unanswered>) | undefined;
 }
 
@@ -249,7 +249,7 @@ const ownNameOf = ({ headers }: FastifyRequest): string | undefined => {
 function nameOf({ caller, bodyHash }: AskedRequest, request: FastifyRequest): { key: string; isMarked: boolean } {
   const { headers } = request;
   const own = ownNameOf(request);
-  // Programs of one caller may ask the same: those on other machines, and other ones, are told apart.
+  // Two programs of one caller may send equal requests. The network and the user agent distinguish them.
   const client = own ?? [networkOf(request.ip), headers["user-agent"]];
   const about = Object.entries(headers).filter(([name]) => name.startsWith("interlock-"));
   const key = hash("sha256", JSON.stringify([caller.id, client, about, bodyHash]), "base64url");

@@ -64,9 +64,9 @@ export function httpBounds({ sockets, paths, newId }: HttpBounds) {
 }
 
 /**
- * The error for a head that HTTP refuses and Node.js's parser accepts. Where a body ends is unknown if the last coding
- * is not `chunked` (RFC 9112, 6.1), and the parser fails when the request is in progress already. It does not decode
- * any coding before `chunked`, and answers expectations other than `100-continue` by itself, without the handler.
+ * The error for a request head that the RFC forbids but Node lets through. If the last coding is not `chunked`, the end
+ * of the body is unknown (RFC 9112, 6.1), and Node's parser fails only when the request is in progress already. The
+ * parser decodes no coding before `chunked`, and answers expectations other than `100-continue` without the handler.
  */
 function problemOfHead(
   { headers, httpVersion, method, url }: IncomingMessage,

@@ -288,10 +288,10 @@ function release(buffer: Buffer<ArrayBuffer> | undefined): void {
 }
 
 /**
- * Leave no part of a body on a connection whose request is answered before all of it came: the next request, which is
- * another client's if a proxy shares its connections, would wait behind it. A body that announces at most the allowed
- * size is read to its end and dropped. Otherwise the answer says that the connection closes, and at most that size is
- * read, so that a client that is still sending reads its answer. Call this before the answer's head is sent.
+ * If we answer before the whole body has arrived, read the rest or close. Otherwise the next request on this connection
+ * waits behind it, and behind a proxy that request may be another client's. A body that announces at most the allowed
+ * size is read to its end and dropped. For any other body the answer says that the connection closes, and at most that
+ * size is read, so that a client that is still sending reads its answer. Call this before the answer's head is sent.
  */
 export function finishBody(
   request: FastifyRequest,

@@ -206,8 +206,9 @@ export function messageRoutes(app: Routes, context: Context): void {
   }
 
   /**
-   * Who hears of a failure. Clients wait for the failure of a `switch_agent`, and nobody reads the stream of a session
-   * that is unknown or has ended: they hear it on their own connection, also if they name none.
+   * The session or connection whose stream reports a failure. Clients wait for the failure of a `switch_agent`, and no
+   * client reads the stream of a session that is unknown or has ended. The caller's own connection then reports it,
+   * even if the message does not name it.
    */
   async function heardBy(
     message: ClientMessage,

@@ -37,7 +37,7 @@ const RECALLED = 32;
 export interface FloorListener {
   /** New entries are available. */
   advance(): void;
-  /** Whether the listener has every entry, so that none must be kept for it. */
+  /** True if the listener has all entries, so we keep none for it. */
   readonly isLive: boolean;
   /** Part of a message, and its frame. A listener that is behind skips it and requests the drafts later. */
   delta(sessionId: SessionId, frame: Frame, delta: Delta): void;
