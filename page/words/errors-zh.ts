@@ -13,6 +13,7 @@ export const errorsZh: ErrorWords = {
   "error.session_archived": "该会话已归档。",
   "error.agent_busy": "智能体正忙于另一轮对话。",
   "error.illegal_command": "会话的当前状态不允许此操作。",
+  "error.stale": "会话在此期间已经改变。",
   "error.idempotency_mismatch": "这个键或编号已用于其他请求，请换一个。",
   "error.invalid_agent_id": "智能体编号不能为空。",
   "error.invalid_agent_id_format": "智能体编号含有无效字符，只能使用 [a-z0-9_-]。",

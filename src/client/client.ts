@@ -24,7 +24,13 @@ import type {
   SessionPage,
 } from "./answers.ts";
 import { type EventStream, type EventStreamOptions, openEvents } from "./event-stream.ts";
-import { type ClientOptions, type ReadOptions, Requester, type WriteOptions } from "./requester.ts";
+import {
+  type ClientOptions,
+  type CommandOptions,
+  type ReadOptions,
+  Requester,
+  type WriteOptions,
+} from "./requester.ts";
 
 /** Names of users, zones and workspaces have 1 to 128 characters, without control characters. */
 export interface NewSession {
@@ -168,11 +174,14 @@ export function createClient(options: ClientOptions) {
     requester.json<T>({ ...options, method: "GET", path, query });
   const post = <T>(path: Path, body: object, options: WriteOptions | undefined) =>
     requester.json<T>({ ...options, method: "POST", path, body });
+  /** A command to one session. */
+  const command = <T>(path: Path, body: object, { ifSeq, ...options }: CommandOptions = {}) =>
+    post<T>(path, { ...body, ifSeq }, options);
   /** A write that copies a history. */
   const copy = <T>(path: Path, body: object, options: WriteOptions | undefined) =>
     requester.json<T>({ ...options, method: "POST", path, body, isLong: true });
-  const remove = <T>(path: Path, options: WriteOptions | undefined) =>
-    requester.json<T>({ ...options, method: "DELETE", path });
+  const remove = <T>(path: Path, { ifSeq, ...options }: CommandOptions = {}) =>
+    requester.json<T>({ ...options, method: "DELETE", path, ...(ifSeq !== undefined && { body: { ifSeq } }) });
   const open = (
     path: Path,
     { signal, position, onStatus, onPosition }: StreamOptions,
@@ -212,11 +221,11 @@ export function createClient(options: ClientOptions) {
     getSession: (id: string, options?: ReadOptions) => get<SessionAnswer>(["session", id], {}, options),
 
     /** @param title 1 to 256 characters */
-    renameSession: (id: string, title: string, options?: WriteOptions) =>
-      requester.json<SessionAnswer>({ ...options, method: "PATCH", path: ["session", id], body: { title } }),
+    renameSession: (id: string, title: string, { ifSeq, ...options }: CommandOptions = {}) =>
+      requester.json<SessionAnswer>({ ...options, method: "PATCH", path: ["session", id], body: { title, ifSeq } }),
 
     /** Delete a session. `deleted` is false if it did not exist. */
-    deleteSession: (id: string, options?: WriteOptions) => remove<{ deleted: boolean }>(["session", id], options),
+    deleteSession: (id: string, options?: CommandOptions) => remove<{ deleted: boolean }>(["session", id], options),
 
     /** A page of a session's messages. Default: the newest. */
     listMessages: (id: string, range: PageRange = {}, options?: ReadOptions) =>
@@ -235,8 +244,8 @@ export function createClient(options: ClientOptions) {
       copy<SessionAnswer>(["session", id, "rollback"], input, options),
 
     /** Send a user message again, as a new turn. */
-    resendMessage: (id: string, messageId: string, options?: WriteOptions) =>
-      post<MessageAnswer>(["session", id, "messages", messageId, "resend"], {}, options),
+    resendMessage: (id: string, messageId: string, options?: CommandOptions) =>
+      command<MessageAnswer>(["session", id, "messages", messageId, "resend"], {}, options),
 
     /** Send an edited user message, in a copy of the session that ends before it. */
     editMessage: (id: string, messageId: string, input: EditInput, options?: WriteOptions) =>
@@ -262,7 +271,7 @@ export function createClient(options: ClientOptions) {
       get<QueuePage>(["session", id, "queue"], query, options),
 
     /** Withdraw a turn that is still queued. */
-    withdrawMessage: (id: string, messageId: string, options?: WriteOptions) =>
+    withdrawMessage: (id: string, messageId: string, options?: CommandOptions) =>
       remove<{ deleted: true }>(["session", id, "messages", messageId], options),
 
     /** The log of an agent's program for a message. */
@@ -270,26 +279,28 @@ export function createClient(options: ClientOptions) {
       get<LogPage>(["session", id, "messages", messageId, "logs"], range, options),
 
     /** Request the floor. The decision is in the answer if it is granted or queued. @throws ClientError `rejected` */
-    activateSession: (id: string, options?: WriteOptions) =>
-      post<SessionAnswer>(["session", id, "activate"], {}, options),
+    activateSession: (id: string, options?: CommandOptions) =>
+      command<SessionAnswer>(["session", id, "activate"], {}, options),
     /** Release the floor until `resumeSession`, or until its next message. */
-    pauseSession: (id: string, options?: WriteOptions) => post<SessionAnswer>(["session", id, "pause"], {}, options),
+    pauseSession: (id: string, options?: CommandOptions) =>
+      command<SessionAnswer>(["session", id, "pause"], {}, options),
     /** Request the floor for a paused session. @throws ClientError `rejected`; the session then stays paused */
-    resumeSession: (id: string, options?: WriteOptions) => post<SessionAnswer>(["session", id, "resume"], {}, options),
+    resumeSession: (id: string, options?: CommandOptions) =>
+      command<SessionAnswer>(["session", id, "resume"], {}, options),
     /** End the session. It remains readable, and accepts no more messages. */
-    archiveSession: (id: string, options?: WriteOptions) =>
-      post<SessionAnswer>(["session", id, "archive"], {}, options),
+    archiveSession: (id: string, options?: CommandOptions) =>
+      command<SessionAnswer>(["session", id, "archive"], {}, options),
     /** End the session's run and archive the session. Archiving it again is not an error. */
-    stopSession: (id: string, options?: WriteOptions) => post<SessionAnswer>(["session", id, "stop"], {}, options),
+    stopSession: (id: string, options?: CommandOptions) => command<SessionAnswer>(["session", id, "stop"], {}, options),
 
     /**
      * Choose the mode of the session's agent, from the next turn on. @throws ClientError `bad_request` if it lacks it
      */
-    switchMode: (id: string, mode: string, options?: WriteOptions) =>
-      post<SessionAnswer>(["session", id, "mode"], { mode }, options),
+    switchMode: (id: string, mode: string, options?: CommandOptions) =>
+      command<SessionAnswer>(["session", id, "mode"], { mode }, options),
     /** Request a summary, which arrives as a message. @throws ClientError `illegal_command` if the agent writes none */
-    summarizeSession: (id: string, options?: WriteOptions) =>
-      post<SessionAnswer>(["session", id, "summarize"], {}, options),
+    summarizeSession: (id: string, options?: CommandOptions) =>
+      command<SessionAnswer>(["session", id, "summarize"], {}, options),
 
     /** The floors that have been used and that the caller may see. */
     listFloors: (query: FloorQuery = {}, options?: ReadOptions) => get<FloorPage>(["floors"], query, options),

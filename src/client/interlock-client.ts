@@ -5,6 +5,7 @@ export type { FloorSummary, Reservation } from "../protocol/floor.ts";
 export type { HeardReport, NodeReport } from "../protocol/internal/node-report.ts";
 export type { Matrix, MatrixCell, MatrixDifference } from "../protocol/matrix.ts";
 export type { Message } from "../protocol/message.ts";
+export { seqOf } from "../protocol/position.ts";
 export type { AgentInfo, Session } from "../protocol/session.ts";
 export type {
   AgentsAnswer,
@@ -66,5 +67,5 @@ export {
 } from "./live/live-session.ts";
 export { LiveViews } from "./live/live-views.ts";
 export { type MessageText, MessageTexts } from "./message-texts.ts";
-export type { ClientOptions, HeaderSource, ReadOptions, WriteOptions } from "./requester.ts";
+export type { ClientOptions, CommandOptions, HeaderSource, ReadOptions, WriteOptions } from "./requester.ts";
 export type { ServerEvent, ServerEventOf } from "./server-event.ts";

@@ -50,6 +50,14 @@ export interface WriteOptions extends ReadOptions {
   idempotencyKey?: string | undefined;
 }
 
+export interface CommandOptions extends WriteOptions {
+  /**
+   * The `seq` of the session's newest event that was seen, from an event or by `seqOf(answer.position)`: with a newer
+   * one nothing changes, and `stale` is thrown, with `facts.session` and `facts.seq` as they are now.
+   */
+  ifSeq?: number | undefined;
+}
+
 export interface Request extends WriteOptions {
   method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   /** The segments of the path, unencoded. */

@@ -1,4 +1,5 @@
 import { EVENT_LOGS } from "../protocol/event-logs.ts";
+import { seqOf } from "../protocol/position.ts";
 import { RecentMap } from "../shared/recent-map.ts";
 import type { ServerEvent } from "./server-event.ts";
 
@@ -39,10 +40,4 @@ export class SeenEvents {
     else if (from === undefined) this.#seqs.delete(sessionId);
     else this.#seqs.set(sessionId, from);
   }
-}
-
-/** The number in the position of a floor's log, `<epoch>.<number>`. */
-function seqOf(position: string | undefined): number | undefined {
-  const digits = /^[a-z0-9]+\.(\d{1,15})$/.exec(position ?? "")?.[1];
-  return digits === undefined ? undefined : Number(digits);
 }

@@ -3,7 +3,7 @@ import { createHmac, hash } from "node:crypto";
 import { Readable } from "node:stream";
 import type { FastifyRequest } from "fastify";
 import { AppError } from "../protocol/errors.ts";
-import { CommandId, type FloorId, type MessageId, type RunId, type SessionId } from "../protocol/ids.ts";
+import { CommandId, type FloorId, type MessageId, type RunId, type Seq, type SessionId } from "../protocol/ids.ts";
 import { type Command, type CommandOf, type Envelope, sessionCreatedBy } from "../protocol/internal/command.ts";
 import type { Accepted, Reply } from "../protocol/internal/reply.ts";
 import { type Locale, localeOf } from "../protocol/locale.ts";
@@ -48,6 +48,8 @@ export interface IdempotentCommandsOptions {
 export interface Write {
   floorId: FloorId;
   command: Command;
+  /** The command acts only if its session's log ends here. */
+  ifSeq?: Seq | undefined;
 }
 
 /** How a session that a write creates is bound to a client's connection. Both functions run again for each repeat. */
@@ -216,13 +218,13 @@ export class IdempotentCommands {
       );
   }
 
-  async #send({ floorId, command }: Write, identity: Identity): Promise<Accepted> {
+  async #send({ floorId, command, ifSeq }: Write, identity: Identity): Promise<Accepted> {
     const { addresses, abandoned } = this.#options;
     const { caller, commandId, bodyHash, trace } = identity;
     if (isOf(BEGIN_TURN, command)) await abandoned.endFor(identity, command.sessionId);
     const actsFor = actingFor(caller);
     const timeoutAt = this.#timeoutAt();
-    const envelope = { floorId, caller: caller.id, actsFor, commandId, bodyHash, timeoutAt, trace, command };
+    const envelope = { floorId, caller: caller.id, actsFor, commandId, bodyHash, timeoutAt, trace, ifSeq, command };
     flow.onHop?.("command", `${command.type} with the key ${commandId}`);
     const reply = await withKey(identity, () => this.#options.send(envelope));
     // A client may hang up and abort at once: its hanging up is seen by now.

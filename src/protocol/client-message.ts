@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { cleanText } from "../shared/text.ts";
-import { AgentId, CommandId, ConnectionId, MessageId, Name, RequestId, SessionId } from "./ids.ts";
+import { AgentId, CommandId, ConnectionId, IfSeq, MessageId, Name, RequestId, SessionId } from "./ids.ts";
 import { ConfirmationResponse, QuestionResponse } from "./interaction.ts";
 import { Locale } from "./locale.ts";
 import { Played } from "./message.ts";
@@ -16,6 +16,8 @@ const target = {
   connectionId: ConnectionId.optional(),
   commandId: CommandId.optional(),
 };
+/** The fields of a message that is a command to one session. */
+const command = { ...target, ifSeq: IfSeq.optional() };
 
 const DATA_URI = /^data:(image\/[a-z0-9.+-]{1,64})(?:;[a-z0-9-]{1,32}=[^;,]{0,64}){0,4};base64,/i;
 const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/;
@@ -44,7 +46,7 @@ export const ImageInput = z
 export type ImageInput = z.infer<typeof ImageInput>;
 
 const chat = {
-  ...target,
+  ...command,
   id: MessageId.optional(),
   content: z.string().overwrite(cleanText),
   images: z.array(ImageInput).max(MAX_IMAGES).optional(),
@@ -72,18 +74,18 @@ export const ClientMessage = z
   .discriminatedUnion("type", [
     z.object({ type: z.literal("chat"), ...chat }),
     z.object({ type: z.literal("image"), ...chat }),
-    z.object({ type: z.literal("abort"), ...target }),
+    z.object({ type: z.literal("abort"), ...command }),
     /** The session checks `agentId`, so that each fault has its own code. */
-    z.object({ type: z.literal("switch_agent"), ...target, agentId: z.string().max(1_024) }),
+    z.object({ type: z.literal("switch_agent"), ...command, agentId: z.string().max(1_024) }),
     z.object({
       type: z.literal("tool_confirmation_response"),
-      ...target,
+      ...command,
       requestId: RequestId,
       response: ConfirmationResponse,
     }),
     z.object({
       type: z.literal("user_question_response"),
-      ...target,
+      ...command,
       requestId: RequestId,
       response: QuestionResponse,
     }),
@@ -99,9 +101,9 @@ export const ClientMessage = z
         rollbackFiles: z.boolean().optional().meta({ description: "ignored: a session has no files" }),
       }),
     }),
-    z.object({ type: z.literal("pause"), ...target }),
-    z.object({ type: z.literal("resume"), ...target }),
-    z.object({ type: z.literal("archive"), ...target }),
+    z.object({ type: z.literal("pause"), ...command }),
+    z.object({ type: z.literal("resume"), ...command }),
+    z.object({ type: z.literal("archive"), ...command }),
     z.object({ type: z.literal("ping"), ...target }),
     z.object({ type: z.literal("heartbeat"), ...target }),
     z.object({ type: z.literal("played"), ...target, ...Played.shape }),

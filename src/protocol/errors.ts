@@ -19,6 +19,7 @@ export const ERRORS = {
     retry: "no",
     text: "Another request has used this key or id. Choose another one.",
   },
+  stale: { status: 409, retry: "no", text: "The session has changed since." },
   invalid_agent_id: { status: 400, retry: "no", text: "agentId cannot be empty" },
   invalid_agent_id_format: {
     status: 400,

@@ -73,6 +73,8 @@ export type FloorId = z.infer<typeof FloorId>;
 
 /** A sequence number in a session's log, from 1 without gaps. 0 is the position before the first event. */
 export type Seq = number;
+/** The `seq` of a session's newest event that the caller has seen: a command acts only if none has come since. */
+export const IfSeq = z.int().nonnegative();
 /** A sequence number in a floor's log, from 1 without gaps. */
 export type FloorSeq = number;
 

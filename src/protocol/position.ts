@@ -54,6 +54,9 @@ export function parseLogPosition(
   return match ? { epoch: match[1]!, seq: Number(match[2]), incarnation: match[3] } : undefined;
 }
 
+/** The `seq` of a position in a session's log, or the `floorSeq` of one in a floor's; undefined for any other text. */
+export const seqOf = (position: string | undefined): number | undefined => parseLogPosition(position ?? "")?.seq;
+
 /** Format a connection's position. */
 export function connectionPosition({ epoch, connectionId, slots, known }: ConnectionPosition): string {
   let text = `${epoch}.${connectionId}.`;

@@ -1,7 +1,7 @@
-// Rules C1, C2, C4 and C20 of docs/inside/correctness.md.
+// Rules C1, C2, C4, C20 and C33 of docs/inside/correctness.md.
 import type { Catalog } from "../../config/catalog/catalog.ts";
 import { AppError } from "../../protocol/errors.ts";
-import type { FloorId } from "../../protocol/ids.ts";
+import type { FloorId, SessionId } from "../../protocol/ids.ts";
 import { type Envelope, sessionCreatedBy } from "../../protocol/internal/command.ts";
 import type { Accepted, Reply } from "../../protocol/internal/reply.ts";
 import { answerJson } from "../../protocol/session-json.ts";
@@ -342,8 +342,10 @@ export class HostedFloor {
     if (createdId && actors.machineState(createdId)?.value.lifecycle === "deleted") {
       return { ok: false, code: "idempotency_mismatch" };
     }
-    const given = this.#given(state);
     const session = "sessionId" in envelope.command ? envelope.command.sessionId : undefined;
+    const stale = session && this.#refuseStale(envelope, session, actors, state, ledger);
+    if (stale) return stale;
+    const given = this.#given(state);
     const checked = checkPlayed(envelope.command, session && actors.machineState(session)?.context, ledger);
     if ("answer" in checked) return checked.answer;
     const { before, command, upTo } = checked;
@@ -355,6 +357,22 @@ export class HostedFloor {
     const counts = upTo !== undefined && { playedUpTo: upTo };
     const answered: Accepted = { ...reply, ...counts, seq: ledger.seqOf(reply.sessionId), sessionCreatedAt };
     return answered;
+  }
+
+  /** Refuse a command whose caller does not know the session's newest event. What is due happens before (rule C33). */
+  #refuseStale(
+    { ifSeq }: Envelope,
+    sessionId: SessionId,
+    actors: Activation["actors"],
+    state: Activation["state"],
+    ledger: Ledger,
+  ): Reply | undefined {
+    if (ifSeq === undefined) return undefined;
+    const given = this.#given(state);
+    ledger.write(actors.apply({ type: "alarm", given }).facts, given.now);
+    const seq = ledger.seqOf(sessionId);
+    const session = actors.machineState(sessionId)?.view;
+    return seq === ifSeq ? undefined : { ok: false, code: "stale", facts: { seq, ...(session && { session }) } };
   }
 
   #receipt({ envelope }: PendingCommand, reply: Reply): Receipt {

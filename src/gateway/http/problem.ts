@@ -4,7 +4,7 @@ import { z } from "zod";
 import { BOUNDS } from "../../config/bounds.ts";
 import { Decision } from "../../protocol/decision.ts";
 import { AppError, ERROR_CODES, ERRORS } from "../../protocol/errors.ts";
-import { AgentInfo } from "../../protocol/session.ts";
+import { AgentInfo, Session } from "../../protocol/session.ts";
 import type { Logger } from "../../shared/ports/logger.ts";
 import type { KnownPaths } from "./known-paths.ts";
 
@@ -26,6 +26,8 @@ export const Problem = z
     decision: Decision.optional(),
     allowed: z.array(z.string()).optional(),
     availableAgents: z.array(AgentInfo).optional(),
+    session: Session.optional().meta({ description: "with `stale`: the session as it is" }),
+    seq: z.number().optional().meta({ description: "with `stale`: of its newest event" }),
     commandId: z.string().optional(),
     retryAfterMs: z.number().optional(),
   })

@@ -10,7 +10,7 @@ import { cleanText } from "../../shared/text.ts";
 import type { VisibleSessions } from "../access/visible-sessions.ts";
 import type { Routes, TurnContext } from "../route-context.ts";
 import { SessionAnswerSchema, sessionAnswer, TurnAnswer, turnAnswer } from "./command-answer.ts";
-import { SessionParams } from "./session-command.ts";
+import { CommandBody, SessionParams } from "./session-command.ts";
 
 /** The maximum number of turns that one rollback can remove. */
 const MAX_TURNS = 1_000;
@@ -96,7 +96,7 @@ export function forkRoutes(app: Routes, context: TurnContext & CopiesContext): v
         summary: "Send a user message again",
         description: "Starts a new turn of the same session, with the same text and images.",
         params: WithMessage,
-        body: z.object({ commandId: CommandId.optional() }).prefault({}),
+        body: CommandBody,
         response: { 200: TurnAnswer },
       },
     },
@@ -108,7 +108,7 @@ export function forkRoutes(app: Routes, context: TurnContext & CopiesContext): v
         const { content, images } = await copies.userMessage(caller, id, messageId);
         const { sessionId, floorId } = await visibleTo(caller).locate(id);
         const turn = newTurn(commands, identity, { content, images });
-        return { floorId, command: { type: "session.chat", sessionId, turn } };
+        return { floorId, command: { type: "session.chat", sessionId, turn }, ifSeq: request.body.ifSeq };
       });
       return turnAnswer(context, reply);
     },

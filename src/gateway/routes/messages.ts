@@ -185,7 +185,8 @@ export function messageRoutes(app: Routes, context: Context): void {
     const { caller } = identity;
     const plan = async () => {
       const target = await findTarget(message, identity, resolved);
-      return { floorId: target.floorId, command: await commandOf(message, target, identity) };
+      const command = await commandOf(message, target, identity);
+      return { floorId: target.floorId, command, ifSeq: "ifSeq" in message ? message.ifSeq : undefined };
     };
     const made = commands.deriveId<SessionId>(identity, "session");
     const findMade = () => context.visibleTo(caller).findLiving(made);

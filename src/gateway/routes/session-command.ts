@@ -1,6 +1,6 @@
 import type { FastifyRequest } from "fastify";
 import { z } from "zod";
-import { CommandId, SessionId } from "../../protocol/ids.ts";
+import { CommandId, IfSeq, SessionId } from "../../protocol/ids.ts";
 import type { Command } from "../../protocol/internal/command.ts";
 import type { Accepted } from "../../protocol/internal/reply.ts";
 import type { CommandContext } from "../route-context.ts";
@@ -8,8 +8,17 @@ import type { CommandContext } from "../route-context.ts";
 /** The session that a path names. */
 export const SessionParams = z.object({ id: SessionId });
 
-/** The body of a command that has no fields besides its key. */
+/** The fields that every command to an existing session takes. */
+export const commandFields = {
+  commandId: CommandId.optional(),
+  ifSeq: IfSeq.optional().meta({ description: "the newest `seq` seen: with a newer event nothing changes, `stale`" }),
+};
+
+/** The body of a command to a floor that has no fields of its own. */
 export const KeyedBody = z.object({ commandId: CommandId.optional() }).default({});
+
+/** The same of a command to a session. */
+export const CommandBody = z.object(commandFields).default({});
 
 /**
  * Send a command to the existing session that a request names. A repeat of the request has no second effect.
@@ -23,9 +32,10 @@ export async function commandSession(
   makeCommand: (sessionId: SessionId) => Command,
 ): Promise<Accepted> {
   const caller = await authenticate(request);
-  const identity = await commands.identify(caller, request, request.body as object);
+  const body = request.body as z.infer<typeof CommandBody>;
+  const identity = await commands.identify(caller, request, body);
   return await commands.carryOut(identity, async () => {
     const { sessionId, floorId } = await visibleTo(caller).locate(id);
-    return { floorId, command: makeCommand(sessionId) };
+    return { floorId, command: makeCommand(sessionId), ifSeq: body.ifSeq };
   });
 }

@@ -6,7 +6,7 @@ import { incarnationOf, logPosition } from "../../protocol/position.ts";
 import type { StoreEpoch } from "../../store/store.ts";
 import type { CommandContext, Routes } from "../route-context.ts";
 import { plainAnswer } from "./openapi.ts";
-import { commandSession, KeyedBody, SessionParams } from "./session-command.ts";
+import { CommandBody, commandSession, SessionParams } from "./session-command.ts";
 
 /** Serves a session's messages, their images, and their agents' logs. */
 export function sessionMessageRoutes(app: Routes, context: CommandContext & { store: StoreEpoch }): void {
@@ -82,7 +82,7 @@ export function sessionMessageRoutes(app: Routes, context: CommandContext & { st
         summary: "Withdraw a queued message",
         description: "Only a turn that is still queued can be withdrawn.",
         params: z.object({ id: SessionId, messageId: MessageId }),
-        body: KeyedBody,
+        body: CommandBody,
         response: { 200: z.object({ success: z.literal(true), deleted: z.literal(true) }) },
       },
     },

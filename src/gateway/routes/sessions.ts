@@ -14,7 +14,7 @@ import { checkUserZone, newTarget, userZoneOf } from "../chat-commands.ts";
 import type { CommandContext, Routes } from "../route-context.ts";
 import type { Connections } from "../streams/connections.ts";
 import { Notice, noticeOf, SessionAnswerSchema, sessionAnswer } from "./command-answer.ts";
-import { commandSession, KeyedBody, SessionParams } from "./session-command.ts";
+import { CommandBody, commandFields, commandSession, SessionParams } from "./session-command.ts";
 
 const Title = z.string().trim().min(1).max(256).overwrite(cleanText);
 
@@ -228,7 +228,7 @@ export function sessionRoutes(
         summary: "Rename a session",
         description: "A session that already has a title keeps it.",
         params: SessionParams,
-        body: z.object({ title: Title, commandId: CommandId.optional() }),
+        body: z.object({ title: Title, ...commandFields }),
         response: { 200: SessionAnswerSchema },
       },
     },
@@ -248,7 +248,7 @@ export function sessionRoutes(
         summary: "Choose the mode of a session's agent",
         description: "From the next turn on the agent has the tools of this mode. The turn under way keeps its mode.",
         params: SessionParams,
-        body: z.object({ mode: ModeName, commandId: CommandId.optional() }),
+        body: z.object({ mode: ModeName, ...commandFields }),
         response: { 200: SessionAnswerSchema },
       },
     },
@@ -268,7 +268,7 @@ export function sessionRoutes(
         summary: "Delete a session",
         description: "Deletes its messages, log and images too. An unknown session is answered with `deleted: false`.",
         params: SessionParams,
-        body: KeyedBody,
+        body: CommandBody,
         response: { 200: z.object({ success: z.literal(true), deleted: z.boolean() }) },
       },
     },
@@ -294,7 +294,7 @@ export function sessionRoutes(
           tags: ["sessions"],
           ...about,
           params: SessionParams,
-          body: KeyedBody,
+          body: CommandBody,
           response: { 200: SessionAnswerSchema },
         },
       },

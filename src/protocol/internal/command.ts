@@ -142,6 +142,8 @@ export const Envelope = z.object({
    * fail.
    */
   trace: Trace.optional().catch(undefined),
+  /** The command acts only if its session's log ends here (rule C33). */
+  ifSeq: z.int().optional(),
   command: Command,
 });
 export type Envelope = z.infer<typeof Envelope>;

@@ -30,6 +30,7 @@ interface Asking {
   timeoutAt?: number;
   /** The owner to whose sessions the command is limited. */
   actsFor?: string;
+  ifSeq?: number;
 }
 
 interface StageOptions {
@@ -131,7 +132,7 @@ export class HostStage {
 
   /** Rejects with the host's error. */
   async ask(command: LooseCommand, asking: Asking = {}): Promise<Reply> {
-    const { floorId = "u:ann", caller = "ann", bodyHash = "body", actsFor } = asking;
+    const { floorId = "u:ann", caller = "ann", bodyHash = "body", actsFor, ifSeq } = asking;
     const { commandId = `${this.#node}-command${this.#asked++}`, timeoutAt = this.clock.now() + DEADLINE_MS } = asking;
     return await this.host.dispatch({
       floorId: floorId as FloorId,
@@ -140,6 +141,7 @@ export class HostStage {
       commandId,
       bodyHash,
       timeoutAt,
+      ifSeq,
       command: command as Command,
     });
   }
