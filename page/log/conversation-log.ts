@@ -26,9 +26,9 @@ export function transcriptOf(
   count = events.length,
 ): Transcript {
   const pass = new Pass();
-  for (const [nth, eventIndex] of indices.entries()) {
+  for (const eventIndex of indices) {
     if (eventIndex >= count) break;
-    pass.add(events[eventIndex]!, () => endsWith(events, indices, nth));
+    pass.add(events[eventIndex]!);
   }
   return pass.transcript;
 }
@@ -39,8 +39,6 @@ class Pass {
   readonly #tools = new Map<string, ToolUse>();
   readonly #pending = new Map<string, PendingInteraction>();
   #error: Transcript["error"];
-  /** When a message was logged whose turn begins at once, and not after those that wait. */
-  #begunAt: string | undefined;
 
   get transcript(): Transcript {
     return {
@@ -51,11 +49,11 @@ class Pass {
     };
   }
 
-  /** @param isEnd whether the session ends with the event */
-  add(event: LogEvent, isEnd: () => boolean): void {
+  add(event: LogEvent): void {
     switch (event.type) {
       case "message":
-        return this.#say(event.data, event.timestamp);
+        this.#messages.set(event.data.id, shownMessage(event.data));
+        return;
       case "session_updated":
         return this.#play(event.data);
       case "tool_call":
@@ -77,19 +75,14 @@ class Pass {
         this.#error = event.data;
         return;
       case "session_transition":
-        if (event.data.event === "turn") this.#begin(event.timestamp);
+        if (event.data.event === "turn") this.#setStatus(this.#waiting(event.data.runId), "success");
         return;
       case "complete":
-        return this.#complete(event.data, isEnd);
+        return this.#complete(event.data);
       default:
         event.type satisfies "session_created" | "arbitration" | "agent_switched" | "usage" | "data" | "floor_updated";
         return;
     }
-  }
-
-  #say(message: ServerEventOf<"message">["data"], at: string): void {
-    if (message.role === "user" && message.status === "success") this.#begunAt = at;
-    this.#messages.set(message.id, shownMessage(message));
   }
 
   #play({ played }: ServerEventOf<"session_updated">["data"]): void {
@@ -97,46 +90,24 @@ class Pass {
     if (reply) this.#messages.set(reply.id, { ...reply, playedUpTo: played.upTo });
   }
 
-  #begin(at: string): void {
-    if (this.#begunAt !== at) this.#setStatus(firstWaiting(this.#messages), "success");
-    this.#begunAt = undefined;
+  #complete({ runId, withdrawn }: ServerEventOf<"complete">["data"]): void {
+    const waiting = this.#waiting(runId);
+    const isFailure = this.#error?.runId === runId;
+    // A turn that has not begun asks nothing: what the current run asks stays.
+    if (!waiting) this.#pending.clear();
+    else if (withdrawn) this.#messages.delete(waiting.id);
+    else this.#setStatus(waiting, isFailure ? "error" : "interrupted");
+    if (!isFailure) this.#error = undefined;
   }
 
-  #complete({ runId, cancelled }: ServerEventOf<"complete">["data"], isEnd: () => boolean): void {
-    const waiting = firstWaiting(this.#messages, runId);
-    // A turn that has not begun asks nothing: what the current run asks stays.
-    if (!cancelled || !waiting) this.#pending.clear();
-    else if (this.#error?.runId === runId) this.#setStatus(waiting, "error");
-    else if (isEnd()) this.#setStatus(waiting, "interrupted");
-    else this.#messages.delete(waiting.id);
-    if (this.#error?.runId !== runId) this.#error = undefined;
+  /** The message of a turn that has not begun. */
+  #waiting(runId: string | undefined): SessionMessage | undefined {
+    return [...this.#messages.values()].find((message) => message.status === "queued" && message.runId === runId);
   }
 
   #setStatus(message: SessionMessage | undefined, status: SessionMessage["status"]): void {
     if (message) this.#messages.set(message.id, { ...message, status });
   }
-}
-
-/** The message that has waited longest for its turn; with `runId` the one of that turn. */
-function firstWaiting(messages: ReadonlyMap<string, SessionMessage>, runId?: string): SessionMessage | undefined {
-  for (const message of messages.values()) {
-    if (message.status === "queued" && (runId === undefined || message.runId === runId)) return message;
-  }
-  return undefined;
-}
-
-/**
- * Whether the session ended with an event: turns that wait then end without a run, and their messages stay. Otherwise
- * such a turn was withdrawn, which the log does not say in another way.
- */
-function endsWith(events: readonly LogEvent[], indices: readonly number[], nth: number): boolean {
-  const { timestamp } = events[indices[nth]!]!;
-  for (let next = nth + 1; next < indices.length; next += 1) {
-    const event = events[indices[next]!]!;
-    if (event.timestamp !== timestamp) return false;
-    if (event.type === "session_transition" && /^(?:archived|deleted)$/.test(event.data.to)) return true;
-  }
-  return false;
 }
 
 const PAUSING: ReadonlySet<string> = new Set(["preempt", "pause", "yield"]);

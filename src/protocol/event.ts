@@ -130,6 +130,10 @@ export const LOGGED_EVENTS = {
     usage: Usage,
     tokenCount: z.number().int(),
     cancelled: z.literal(true).optional(),
+    withdrawn: z
+      .literal(true)
+      .optional()
+      .meta({ description: "the turn was taken back before it began, and its message is deleted" }),
   }),
   data: z.object({ name: z.string(), data: z.unknown(), agent: AgentRef }),
   floor_updated: z.object({

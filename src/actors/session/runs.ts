@@ -185,21 +185,20 @@ export function finishRun(step: SessionStep, run: Run, cancelled: boolean): void
   const { context } = step;
   closeAll(step, run, "success");
   withdrawRequests(step, run);
-  complete(step, run.id, run.usage, cancelled);
+  complete(step, run.id, run.usage, cancelled ? { cancelled } : {});
   context.run = undefined;
   context.lastActivityAt = step.given.now;
 }
 
 /** Emit the `complete` event: exactly one per run id. */
-export function complete(step: SessionStep, runId: RunId, usage: Usage, cancelled: boolean): void {
+export function complete(
+  step: SessionStep,
+  runId: RunId,
+  usage: Usage,
+  end: Pick<LoggedData<"complete">, "cancelled" | "withdrawn">,
+): void {
   const { id } = step.context;
-  logEvent(step, "complete", {
-    sessionId: id,
-    runId,
-    usage,
-    tokenCount: usage.total_tokens,
-    ...(cancelled && { cancelled: true }),
-  });
+  logEvent(step, "complete", { sessionId: id, runId, usage, tokenCount: usage.total_tokens, ...end });
 }
 
 /**

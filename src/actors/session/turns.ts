@@ -194,7 +194,7 @@ function removeTurn(step: SessionStep, turn: SessionStep["context"]["turns"][num
   context.turns = context.turns.filter((waiting) => waiting !== turn);
   context.messageCount -= 1;
   step.facts.push({ type: "message.remove", sessionId: context.id, messageId: turn.messageId });
-  complete(step, turn.runId, NO_USAGE, true);
+  complete(step, turn.runId, NO_USAGE, { cancelled: true, withdrawn: true });
   if (!context.run) applyAfterTurn(step, false);
 }
 
@@ -210,7 +210,7 @@ export function dropTurns(
     if (status === "error") {
       noteFailure(step, runId, { errorCode: "rejected", message: ERRORS.rejected.text });
     }
-    complete(step, runId, NO_USAGE, true);
+    complete(step, runId, NO_USAGE, { cancelled: true });
   }
   step.context.turns = step.context.turns.filter((turn) => !isDropped(turn));
 }

@@ -57,8 +57,6 @@ const MAX_TOOL_USES = 1_000;
 const MAX_LINES = 200;
 /** Messages whose lines are kept. The oldest is dropped. */
 const MAX_PRINTING = 64;
-/** Messages that are read to see which of them still wait: the newest. */
-const MAX_READ_MESSAGES = 500;
 /** The question of a waiting session is among this many last events, because its run does nothing else meanwhile. */
 const REPLAYED_EVENTS = 256;
 
@@ -88,9 +86,6 @@ export class LiveSession extends Live<SessionLiveView> {
   #isReading = false;
   /** Whether the session has changed since it was last read, in fields that events do not contain. */
   #isOld = false;
-  #isReadingWaiting = false;
-  /** Whether something happened during a read of the waiting messages. */
-  #isWaitingOld = false;
   #lease: Lease | undefined;
 
   constructor(client: Client, id: string, options: LiveSessionOptions = {}) {
@@ -207,9 +202,10 @@ export class LiveSession extends Live<SessionLiveView> {
   #move(transition: ServerEventOf<"session_transition">["data"]): void {
     const session = this.known.session && stateAfter(this.known.session, transition);
     if (!session) return this.change({ isDeleted: true });
-    this.change({ session });
+    const begun = transition.event === "turn" ? this.#waiting(transition.runId) : undefined;
+    if (begun) this.#messages.set(begun.id, { ...begun, status: "success" });
+    this.change({ session, ...(begun && { messages: [...this.#messages.values()] }) });
     void this.#readSession();
-    void this.#readWaiting();
   }
 
   #update({ summaryFailure, ...change }: ServerEventOf<"session_updated">["data"]): void {
@@ -291,51 +287,27 @@ export class LiveSession extends Live<SessionLiveView> {
     this.change({ toolUses });
   }
 
-  /** Reads what became of messages that waited: events report neither that a turn began nor that it was withdrawn. */
-  async #readWaiting(): Promise<void> {
-    const waiting = [...this.#messages.values()].filter(isWaiting);
-    if (waiting.length === 0) return;
-    if (this.#isReadingWaiting) {
-      this.#isWaitingOld = true;
-      return;
-    }
-    this.#isReadingWaiting = true;
-    this.#isWaitingOld = false;
-    try {
-      const { messages } = await this.#client.listMessages(this.id, { limit: MAX_READ_MESSAGES });
-      const stored = new Map(messages.map(({ id, status }) => [id, status]));
-      for (const { id } of waiting) {
-        const [known, status] = [this.#messages.get(id), stored.get(id)];
-        if (known && status !== undefined) this.#messages.set(id, { ...known, status });
-        else this.#messages.delete(id);
-      }
-      this.change({ messages: [...this.#messages.values()] });
-    } catch {
-      // The stream reports when the session is unreachable.
-    } finally {
-      this.#isReadingWaiting = false;
-    }
-    if (this.#isWaitingOld) await this.#readWaiting();
+  /** The message of a turn that has not begun. */
+  #waiting(runId: string | undefined): SessionMessage | undefined {
+    return [...this.#messages.values()].find(({ status, runId: of }) => status === "queued" && of === runId);
   }
 
-  #complete({ runId, cancelled }: ServerEventOf<"complete">["data"]): void {
-    const ofRun = [...this.#messages.values()].filter((message) => message.runId === runId);
-    // A withdrawn turn had no run: what the current run asks stays.
-    const isWithdrawn = cancelled === true && ofRun.some(isWaiting);
-    void this.#readWaiting();
+  #complete({ runId, withdrawn }: ServerEventOf<"complete">["data"]): void {
+    const waiting = this.#waiting(runId);
+    const isFailure = this.known.error?.runId === runId;
+    if (waiting && withdrawn) this.#messages.delete(waiting.id);
+    else if (waiting) this.#messages.set(waiting.id, { ...waiting, status: isFailure ? "error" : "interrupted" });
     for (const [id, message] of this.#messages) {
       if (message.runId === runId && message.isStreaming) this.#messages.set(id, { ...message, isStreaming: false });
     }
-    const isFailure = this.known.error?.runId === runId;
     this.change({
       messages: [...this.#messages.values()],
-      ...(!isWithdrawn && { interactions: [] }),
+      // A turn that has not begun asks nothing: what the current run asks stays.
+      ...(!waiting && { interactions: [] }),
       ...(!isFailure && { error: undefined }),
     });
   }
 }
-
-const isWaiting = ({ status }: Pick<Message, "status">): boolean => status === "queued";
 
 /** A logged or stored message, as views show it. */
 export function shownMessage(message: Message & { streaming?: boolean }): SessionMessage {

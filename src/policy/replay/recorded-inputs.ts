@@ -150,7 +150,7 @@ class RecordingReader {
       case "interaction_resolved":
         return this.#takeAnswer(sessionId, event.requestId as RequestId, event.data.by);
       case "complete":
-        return this.#takeEnd(sessionId, event.data.runId, event.data.cancelled === true);
+        return this.#takeEnd(sessionId, event.data);
     }
   }
 
@@ -303,13 +303,11 @@ class RecordingReader {
   }
 
   /** `complete`, which the transition follows that says how the turn ended. */
-  #takeEnd(sessionId: SessionId, runId: RunId, isCancelled: boolean): void {
+  #takeEnd(sessionId: SessionId, { runId, withdrawn }: ServerEventOf<"complete">["data"]): void {
     const life = this.#life(sessionId);
     const { turn } = life;
     if (turn?.runId !== runId) {
-      // Its turn was withdrawn before it began, unless its session ended or waits no more, or a message took its place.
-      const isWithdrawn = isCancelled && !this.#hasJustEnded(sessionId) && !this.#isInterrupted(sessionId);
-      if (isWithdrawn) this.#add({ does: "abort", sessionId, runId });
+      if (withdrawn) this.#add({ does: "abort", sessionId, runId });
       return;
     }
     const how = this.#howItEnds(sessionId);
@@ -326,31 +324,12 @@ class RecordingReader {
     }
   }
 
-  /** Whether a message of the user follows in the same moment, which interrupted the turns that waited. */
-  #isInterrupted(sessionId: SessionId): boolean {
-    const next = this.#events
-      .slice(this.#index + 1, this.#index + 200)
-      .find((event) => event.sessionId === sessionId && event.type !== "complete");
-    return next?.type === "message" && next.data.role === "user" && Date.parse(next.timestamp) === this.#at;
-  }
-
   #howItEnds(sessionId: SessionId): Transition | undefined {
     for (const event of this.#events.slice(this.#index + 1, this.#index + 200)) {
       if (event.sessionId !== sessionId || event.type !== "session_transition") continue;
       return Date.parse(event.timestamp) === this.#at ? event.data : undefined;
     }
     return undefined;
-  }
-
-  /** Whether the session ends in this moment, or leaves the queue: its waiting turns end with that. */
-  #hasJustEnded(sessionId: SessionId): boolean {
-    const isNow = (event: LoggedServerEvent) => Date.parse(event.timestamp) === this.#at;
-    const ends = (event: LoggedServerEvent) =>
-      event.sessionId === sessionId &&
-      isNow(event) &&
-      ((event.type === "session_transition" && /^(?:archive|expire|delete)$/.test(event.data.event)) ||
-        (event.type === "arbitration" && event.data.outcome === "rejected"));
-    return this.#events.slice(Math.max(0, this.#index - 40), this.#index + 40).some(ends);
   }
 
   /** Where in the turn's work this moment is. */

@@ -69,6 +69,20 @@ describe("a live session", () => {
     await until(live, ({ messages }) => messages.some(begun));
   });
 
+  test("a live session shows of each message what the server keeps of it when the session ends while turns wait", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.hold("stacker");
+    const live = new LiveSession(client, id);
+    await until(live, ({ status }) => status === "open");
+    for (const content of ["ask", "hello", "nod"]) await accepted(ann.say(id, content));
+    await until(live, ({ interactions, messages }) => interactions.length === 1 && messages.length === 3);
+    await accepted(ann.on(id, "archive"));
+    const { messages } = await until(live, ({ status }) => status === "closed");
+    const shown = ({ content, status }: { content: string; status: string }) => `${content} ${status}`;
+    expect(messages.map(shown)).toEqual(["ask success", "hello interrupted", "nod interrupted"]);
+    expect((await ann.messages(id)).map(shown)).toEqual(messages.map(shown));
+  });
+
   test("a live session follows its session while it is paused, and ends with it", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");

@@ -58,14 +58,10 @@ const input = (id: string, status: "queued" | "success" = "queued") => {
   const about = { id, sessionId: "s", role: "user", content: id, status, streaming: false };
   return inLog("message", { ...about, runId: `run of ${id}`, createdAt: AT });
 };
-const ended = (id: string, cancelled: boolean) =>
-  inLog("complete", {
-    sessionId: "s",
-    runId: `run of ${id}`,
-    tokenCount: 0,
-    usage: {},
-    ...(cancelled && { cancelled }),
-  });
+const ended = (id: string, how: { cancelled?: true; withdrawn?: true } = {}) =>
+  inLog("complete", { sessionId: "s", runId: `run of ${id}`, tokenCount: 0, usage: {}, ...how });
+const begun = (id: string) => move("s", "active.idle", "active.running", "turn", { runId: `run of ${id}` });
+const CANCELLED = { cancelled: true } as const;
 
 /** The tree, with names of calls and ids of messages. */
 const brief = (nodes: readonly CallNode[]): unknown[] =>
@@ -197,23 +193,19 @@ test("at a moment a waiting message is shown until it was withdrawn, and as begu
   const ask = { ...inLog("user_question_request", { requestId: "q", question: "Which?" }), requestId: "q" };
   const log = logOf(
     input("one", "success"),
-    move("s", "active.idle", "active.running", "turn"),
+    begun("one"),
     ask,
     input("two"),
     input("gone"),
     input("three"),
-    ended("gone", true),
-    ended("one", false),
+    ended("gone", { ...CANCELLED, withdrawn: true }),
+    ended("one"),
     move("s", "active.running", "active.idle", "done"),
-    move("s", "active.idle", "active.running", "turn"),
-    ended("two", true),
-    ended("three", true),
+    begun("two"),
+    ended("two", CANCELLED),
+    ended("three", CANCELLED),
     move("s", "active.running", "archived", "archive"),
   );
-  // One command did these three.
-  for (const event of log.slice(-3)) event.timestamp = log.at(-1)!.timestamp;
-  // The first message and its turn, too.
-  log[1]!.timestamp = log[0]!.timestamp;
   const shown = (count: number) => transcriptIn(log, count).messages.map(({ id, status }) => `${id} ${status}`);
   expect(shown(6)).toEqual(["one success", "two queued", "gone queued", "three queued"]);
   expect(shown(7)).toEqual(["one success", "two queued", "three queued"]);
@@ -227,7 +219,7 @@ test("at a moment a waiting message is shown until it was withdrawn, and as begu
 
 test("a waiting message whose wait was refused stays, with its error", () => {
   const refused = inLog("error", { errorCode: "rejected", message: "No.", runId: "run of one" });
-  const { messages } = transcriptIn(logOf(input("one"), refused, ended("one", true)));
+  const { messages } = transcriptIn(logOf(input("one"), refused, ended("one", CANCELLED)));
   expect(messages.map(({ id, status }) => `${id} ${status}`)).toEqual(["one error"]);
 });
 
