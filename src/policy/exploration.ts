@@ -198,7 +198,7 @@ class Exploration {
 
   /** Of the agents of a class that have no session on the floor, the first stands for all. */
   #newcomers = (floor: SteppedFloor): string[] => {
-    const present = new Set(floor.sessions.map(({ context }) => context.claim.agentId as string));
+    const present = new Set(floor.sessions.map(({ context }) => context.numbers.agentId as string));
     const seen = new Set<string>();
     return [...floor.catalog.agents.values()].flatMap(({ id, enabled }) => {
       const name = `${this.#classes.get(id)} ${enabled}`;

@@ -35,7 +35,7 @@ export function checkInvariants(step: SeenStep): void {
   checkIdle(after);
   const { floor } = after.context;
   for (const { context, value } of after.sessions) {
-    const agent = after.catalog.agents.get(context.claim.agentId);
+    const agent = after.catalog.agents.get(context.numbers.agentId);
     must(value.lifecycle !== "paused" || agent?.maxPauseMs !== 0, () => `19: ${context.id} stays paused`);
     const rank = rankOf(floor, context.id);
     const isConsistent =

@@ -121,7 +121,7 @@ export class PlayedTurns {
     const { sessionId, runId } = turn;
     switch (step.does) {
       case "act": {
-        const name = step.author ?? this.#floor.session(sessionId)!.context.claim.agentId;
+        const name = step.author ?? this.#floor.session(sessionId)!.context.numbers.agentId;
         const call = { toolCallId: `call-${turn.done}`, function: { name: "tool", arguments: "{}" } };
         return this.#report(turn, { parts: [{ kind: "tool_call", call, agent: masterRef(name) }] });
       }

@@ -71,11 +71,11 @@ export function silencingsIn(step: SeenStep): Silencing[] {
 
 /** The agent of a session that is or was on the floor; undefined if it never was. */
 export const agentIdOf = ({ before, after }: SeenStep, id: string): string | undefined =>
-  (after.session(id) ?? before.session(id))?.context.claim.agentId;
+  (after.session(id) ?? before.session(id))?.context.numbers.agentId;
 
 /** A session as it competes after the step, or as it did before; as it asked last if it did so within the step only. */
 export function contenderOf({ before, after }: SeenStep, id: string | undefined): Contender | undefined {
   const isIt = (contender: Contender) => contender.sessionId === id;
   const competing = everyone(after.context.floor).find(isIt) ?? everyone(before.context.floor).find(isIt);
-  return competing ?? (id === undefined ? undefined : after.session(id)?.context.claim);
+  return competing ?? (id === undefined ? undefined : after.session(id)?.context.numbers);
 }

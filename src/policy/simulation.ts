@@ -211,7 +211,7 @@ class Simulation {
   #says(step: Step, name: string, line: number): Decision | undefined {
     this.#messages += 1;
     const known = step.as === undefined ? this.#idOf(name) : undefined;
-    const agent = this.#floor.catalog.agents.get(known ? this.#floor.session(known)!.context.claim.agentId : name);
+    const agent = this.#floor.catalog.agents.get(known ? this.#floor.session(known)!.context.numbers.agentId : name);
     if (!agent) throw new ScriptFault(line, `there is neither a session nor an agent ${name}`);
     if (!acceptsTurns(agent)) throw new ScriptFault(line, `${agent.id} is external and takes no turns: use asks`);
     const called = step.as ?? name;

@@ -44,7 +44,7 @@ export const SESSION_FIELDS: Table<SessionContext> = {
   workspaceId: "kept",
   origin: "kept",
   endsWithTurn: "kept",
-  claim: "elsewhere",
+  numbers: "elsewhere",
   pausedBy: "kept",
   level: "kept",
   queuedAt: "presence",

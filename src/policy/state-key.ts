@@ -96,7 +96,7 @@ function sessionText(context: SessionContext): string {
   let text = sessionTexts.get(context);
   if (text === undefined) {
     const lease = context.lease && `lease ${context.lease.lengthMs}`;
-    text = `${describe(context, SESSION_FIELDS, context.claim.agentId)} ${lease}`;
+    text = `${describe(context, SESSION_FIELDS, context.numbers.agentId)} ${lease}`;
     sessionTexts.set(context, text);
   }
   return text;
@@ -133,7 +133,7 @@ export function stateKey(floor: SteppedFloor, { owed, owedToGone, inForce, class
   const stateText = ({ context: session, value }: State) => {
     const { lifecycle, activity } = value satisfies SessionValue;
     const dead = floor.isDead(session.id) ? "+" : "";
-    return `${label(session.claim.agentId)} ${lifecycle}.${activity}${dead} ${ids.indexOf(session.id)} ${owed(session.id)} ${sessionText(session)}`;
+    return `${label(session.numbers.agentId)} ${lifecycle}.${activity}${dead} ${ids.indexOf(session.id)} ${owed(session.id)} ${sessionText(session)}`;
   };
   const states = new Map(floor.sessions.map((state) => [state.context.id as string, state]));
   const described = competing.map((contender) => {
@@ -145,7 +145,7 @@ export function stateKey(floor: SteppedFloor, { owed, owedToGone, inForce, class
   const others = [...states.values()].map((state) => ({ text: stateText(state), id: state.context.id as string }));
   others.sort((one, other) => (one.text < other.text ? -1 : one.text > other.text ? 1 : 0));
   const silent = others.map(
-    ({ text, id }) => `${text} ${contenderText(floor.session(id)!.context.claim)} ${timeOf(id)}`,
+    ({ text, id }) => `${text} ${contenderText(floor.session(id)!.context.numbers)} ${timeOf(id)}`,
   );
   const lists = [holder ? 1 : 0, ducked.length, paused.length, queued.length].join();
   const front = reserved ? `${competing.findIndex(({ sessionId }) => sessionId === reserved.sessionId)} ` : "";

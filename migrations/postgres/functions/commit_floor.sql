@@ -10,7 +10,7 @@ DECLARE
 BEGIN
   SELECT * INTO new FROM json_to_record(change) AS c (
     floor_id text, expected bigint, head bigint, format integer, flags text, snapshot text, reserved text, alarm bigint,
-    partition smallint, new_ids text[], adopted json, sessions json, messages json, logs json, events json,
+    floor_hash smallint, new_ids text[], adopted json, sessions json, messages json, logs json, events json,
     effects_removed text[], effects_added json, receipts json, deleted json);
 
   -- Another commit may take one of these ids after this check; the version or the unique key then reports a conflict.
@@ -20,8 +20,8 @@ BEGIN
   END IF;
 
   IF new.expected = 0 THEN
-    INSERT INTO floors (id, version, head, format, flags, snapshot, reserved, alarm, partition)
-      VALUES (new.floor_id, 1, new.head, new.format, new.flags, new.snapshot, new.reserved, new.alarm, new.partition)
+    INSERT INTO floors (id, version, head, format, flags, snapshot, reserved, alarm, floor_hash)
+      VALUES (new.floor_id, 1, new.head, new.format, new.flags, new.snapshot, new.reserved, new.alarm, new.floor_hash)
       ON CONFLICT (id) DO NOTHING RETURNING floor_key INTO this;
   ELSE
     UPDATE floors SET
@@ -75,8 +75,8 @@ BEGIN
   IF new.effects_removed IS NOT NULL THEN DELETE FROM effects WHERE id = ANY (new.effects_removed); END IF;
   IF new.effects_added IS NOT NULL THEN
     INSERT INTO effects
-      SELECT id, partition, this, due_at, payload FROM json_to_recordset(new.effects_added) AS e (
-        id text, partition smallint, due_at bigint, payload text)
+      SELECT id, floor_hash, this, due_at, payload FROM json_to_recordset(new.effects_added) AS e (
+        id text, floor_hash smallint, due_at bigint, payload text)
       ORDER BY id COLLATE "C";
   END IF;
 

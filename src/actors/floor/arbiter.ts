@@ -174,10 +174,10 @@ function stopSessions(step: ArbiterStep, sessionIds: SessionId[]): void {
 
 /** Whether the existing session is the requested one, so that the command is a repeat. */
 function isSame(step: ArbiterStep, wanted: WantedSession, session: SessionContext): boolean {
-  const { claim, userId, zone, ownerId, workspaceId } = session;
+  const { numbers, userId, zone, ownerId, workspaceId } = session;
   const named = wanted.agentId && (findAgent(step.given.catalog, wanted.agentId, workspaceId)?.id ?? wanted.agentId);
   return (
-    (named === undefined || named === claim.agentId) &&
+    (named === undefined || named === numbers.agentId) &&
     wanted.userId === userId &&
     wanted.zone === zone &&
     wanted.ownerId === ownerId &&
@@ -206,7 +206,7 @@ function pass(step: ArbiterStep, command: CommandToSession): void {
   }
   if (command.type === "session.switch_agent") {
     const agent = findAgent(step.given.catalog, command.agentId.trim(), session.workspaceId);
-    const contender = agent && withNumbers(session.claim, numbersOf(step, agent));
+    const contender = agent && withNumbers(session.numbers, numbersOf(step, agent));
     return void send(step, sessionId, { ...command, ...(contender && { contender }) });
   }
   send(step, sessionId, command);

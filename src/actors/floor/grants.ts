@@ -27,7 +27,7 @@ export function newContender({ floor }: ArbiterStep, numbers: Numbers, sessionId
 export function handleRequest(step: ArbiterStep, request: Extract<EventForArbiter, { type: "request" }>): void {
   const { given } = step;
   const { sessionId, turn, waits } = request;
-  const kept = step.sessionOf(sessionId)!.claim;
+  const kept = step.sessionOf(sessionId)!.numbers;
   const agent = given.catalog.agents.get(kept.agentId);
   const numbers = agent ? { ...numbersOf(step, agent), ...floorLanguageOf(kept) } : plainContender(kept);
   const challenger: Challenger = { ...numbers, sessionId, agent, waits };
@@ -96,12 +96,12 @@ function renewHolder(step: ArbiterStep, contender: Contender, decision: Decision
 /** A refused session goes on with the numbers of this request, unless they change who is heard (invariant 6). */
 function renewRefused(step: ArbiterStep, sessionId: SessionId, numbers: Numbers): void {
   const { floor: before, given } = step;
-  const { claim } = step.sessionOf(sessionId)!;
-  if (claim.priority === numbers.priority) return;
+  const kept = step.sessionOf(sessionId)!.numbers;
+  if (kept.priority === numbers.priority) return;
   putNumbers(step, (contender) => (contender.sessionId === sessionId ? numbers : undefined));
   const { restricted, moves } = settle(step.floor, currentRules(step), given);
   if (restricted.length + moves.length > 0) step.floor = before;
-  else send(step, sessionId, { type: "renumber", contender: withNumbers(claim, numbers), given });
+  else send(step, sessionId, { type: "renumber", contender: withNumbers(kept, numbers), given });
 }
 
 /**

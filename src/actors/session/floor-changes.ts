@@ -22,7 +22,7 @@ export function requestFloor(step: SessionStep, turn?: TurnInput): void {
 /** The session is audible from now on, as the holder or ducked. Its wait and its pause end. */
 function becomeAudible(step: SessionStep, contender: Contender, level: number | undefined): void {
   const { context, given } = step;
-  context.claim = contender;
+  context.numbers = contender;
   context.level = level;
   context.queuedAt = undefined;
   context.request = undefined;
@@ -105,7 +105,7 @@ export function queueUp(
   { contender, decision, turn }: Extract<InternalEvent, { type: "queue" }>,
 ): void {
   const { context, given } = step;
-  context.claim = contender;
+  context.numbers = contender;
   if (context.pausedBy !== undefined) keepRequest(step, turn);
   else {
     context.queuedAt ??= given.now;

@@ -18,7 +18,7 @@ export function startRun(step: SessionStep, turn: { messageId: MessageId; runId:
   const { context } = step;
   context.run = {
     id: turn.runId,
-    agentId: context.claim.agentId,
+    agentId: context.numbers.agentId,
     ...(context.mode !== undefined && { mode: context.mode }),
     messageId: turn.messageId,
     attempt: 0,
@@ -64,7 +64,7 @@ export function requestWorker(
       runId: work.id,
       agentId: work.agentId,
       ...(context.ownerId !== undefined && { ownerId: context.ownerId }),
-      priority: context.claim.priority,
+      priority: context.numbers.priority,
       dueAt: given.time + delayMs,
       ...(home !== undefined && { home }),
     },

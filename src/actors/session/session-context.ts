@@ -33,7 +33,7 @@ export interface SessionContext {
   /** The session is archived when its last turn has ended, however it ended. */
   endsWithTurn?: true | undefined;
   /** How it competes: its numbers as of its last request for the floor. */
-  claim: Contender;
+  numbers: Contender;
   pausedBy?: PausedBy | undefined;
   /** While it is ducked: its level, in dB relative to its own volume. */
   level?: number | undefined;
@@ -107,8 +107,8 @@ export type Lengths = Partial<
 >;
 
 /** These keys of the session's agent; if it has left the catalogue, those that the session's state began with. */
-export function lengthsOf({ claim, lengths }: SessionContext, { agents }: Pick<Catalog, "agents">): Lengths {
-  return agents.get(claim.agentId) ?? lengths ?? {};
+export function lengthsOf({ numbers, lengths }: SessionContext, { agents }: Pick<Catalog, "agents">): Lengths {
+  return agents.get(numbers.agentId) ?? lengths ?? {};
 }
 
 /** When a session last gave a sign of life, and when its lease is looked at. */
@@ -232,7 +232,7 @@ export const NUDGE_MS = 2_000;
 export function newSession(
   session: WantedSession,
   floorId: FloorId,
-  claim: Contender,
+  numbers: Contender,
   now: number,
   history?: History,
 ): SessionContext {
@@ -249,7 +249,7 @@ export function newSession(
     ...(session.endsWithTurn && { endsWithTurn: true as const }),
     ...(session.mode !== undefined && { mode: session.mode }),
     ...(history?.summary && { summary: history.summary.headline, summaryId: history.summary.messageId }),
-    claim,
+    numbers,
     createdAt: now,
     updatedAt: now,
     lastActivityAt: now,
@@ -285,11 +285,11 @@ export function sessionView(context: SessionContext, { lifecycle, activity }: Se
     title: context.title,
     summary: context.summary,
     summaryId: context.summaryId,
-    agentId: context.claim.agentId,
+    agentId: context.numbers.agentId,
     mode: context.mode,
     userId: context.userId,
     zone: context.zone,
-    locale: context.claim.locale,
+    locale: context.numbers.locale,
     ownerId: context.ownerId,
     floorId: context.floorId,
     workspaceId: context.workspaceId,
@@ -302,8 +302,8 @@ export function sessionView(context: SessionContext, { lifecycle, activity }: Se
     queuedAt: context.queuedAt,
     leaseMs: context.lease?.lengthMs,
     leaseUntil: context.lease && context.lease.renewedAt + context.lease.lengthMs,
-    priority: context.claim.priority,
-    interruptible: context.claim.interruptible,
+    priority: context.numbers.priority,
+    interruptible: context.numbers.interruptible,
     createdAt: context.createdAt,
     updatedAt: context.updatedAt,
     lastActivityAt: context.lastActivityAt,
@@ -321,7 +321,7 @@ function remembered(context: SessionContext) {
   const {
     untitled,
     endsWithTurn,
-    claim,
+    numbers,
     agentHomes,
     agentHeard,
     approvedTools,
@@ -336,7 +336,7 @@ function remembered(context: SessionContext) {
   const since = { idleSince, pausedSince, audibleSince, waitsSince };
   const rest = { turns, request, stopping, uncovered, summarizing, ...since, lengths, lease, lapsed };
   return {
-    ...{ untitled, endsWithTurn, claim, agentHomes, agentHeard, approvedTools, expired, run, newest },
+    ...{ untitled, endsWithTurn, numbers, agentHomes, agentHeard, approvedTools, expired, run, newest },
     ...rest,
   } satisfies Record<Exclude<keyof SessionContext, keyof Session>, unknown>;
 }
@@ -359,7 +359,7 @@ export function hasAsked(memory: string, requestId: RequestId): boolean {
   return asked === true || expired.includes(requestId);
 }
 
-/** The fields of a view that come from the claim and the machine's state; the context does not store them twice. */
+/** The fields of a view that come from its numbers and the machine's state; the context does not store them twice. */
 const DERIVED = [
   "agentId",
   "state",

@@ -103,7 +103,7 @@ const machine = setup({
     pauseAgain: does<"session.pause">(pauseAgain),
     queueUp: does<"queue">(queueUp),
     setNumbers: does<"renumber">((step, { contender, isRequest }) => {
-      if (!isRequest || contender.priority !== step.context.claim.priority) step.context.claim = contender;
+      if (!isRequest || contender.priority !== step.context.numbers.priority) step.context.numbers = contender;
       if (isRequest && step.context.idleSince !== undefined) step.context.idleSince = step.given.time;
     }),
     leaveQueue: does<"unqueue">(leaveQueue),

@@ -55,9 +55,9 @@ export function switchAgent(
   if (!agent?.enabled || !command.contender) return fail("agent_not_found", `Invalid agent ID: ${agentId}`);
   if (!acceptsTurns(agent) && context.turns.length > 0) return fail("agent_busy");
 
-  const outcome = { previousAgentId: context.claim.agentId, currentAgentId: agent.id, agentName: agent.label };
+  const outcome = { previousAgentId: context.numbers.agentId, currentAgentId: agent.id, agentName: agent.label };
   logEvent(step, "agent_switched", outcome);
-  context.claim = command.contender;
+  context.numbers = command.contender;
   context.mode = undefined;
   keepLengths(step);
   // Another agent's lease begins now, even if it is as long as the former's.

@@ -155,7 +155,7 @@ export function editRun(step: SessionStep): Run {
 
 /** The catalogue's entry of the session's agent; undefined when the agent has left the catalogue. */
 export function agentOf({ context, given }: SessionStep): AgentEntry | undefined {
-  return given.catalog.agents.get(context.claim.agentId);
+  return given.catalog.agents.get(context.numbers.agentId);
 }
 
 /** Accept the command. */

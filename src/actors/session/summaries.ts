@@ -72,7 +72,7 @@ export function summarize(step: SessionStep): void {
 /** Request a worker for a summary, or for the next attempt at it. */
 function requestSummary(step: SessionStep, delayMs = 0): void {
   const { context, given } = step;
-  const former = context.summarizing ?? { id: given.stamp as RunId, agentId: context.claim.agentId, attempt: 0 };
+  const former = context.summarizing ?? { id: given.stamp as RunId, agentId: context.numbers.agentId, attempt: 0 };
   context.summarizing = { ...former, live: false };
   requestWorker(step, context.summarizing, "summary", delayMs);
 }

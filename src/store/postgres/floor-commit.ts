@@ -106,7 +106,7 @@ const outcomeOf = (isDone: boolean): CommitOutcome => (isDone ? "committed" : "c
 /** A change as `commit_floor` takes it: each table's rows are a list, null if there are none. */
 function rowsOf(change: FloorChange, contents: Contents) {
   const { floorId, expected, newIds, head, format, flags, reserved, snapshot, effectsRemoved } = change;
-  const partition = floorHash(floorId);
+  const hash = floorHash(floorId);
   return {
     floor_id: floorId,
     expected,
@@ -129,7 +129,7 @@ function rowsOf(change: FloorChange, contents: Contents) {
     effects_removed: orNull(effectsRemoved),
     effects_added: orNull(
       change.effectsAdded.map(({ id, floorId: _, kind: __, dueAt, ...payload }) => {
-        return { id, partition, due_at: dueAt, payload: JSON.stringify(payload) };
+        return { id, floor_hash: hash, due_at: dueAt, payload: JSON.stringify(payload) };
       }),
     ),
     receipts: orNull(
@@ -150,7 +150,7 @@ function rowsOf(change: FloorChange, contents: Contents) {
       (change.staged ?? []).map(({ sessionId, stagedAs }) => ({ session_id: sessionId, staged_as: stagedAs })),
     ),
     alarm: change.alarm ?? null,
-    partition,
+    floor_hash: hash,
   };
 }
 

@@ -70,14 +70,14 @@ const DUE_EFFECTS = {
   text: `
     SELECT e.id, f.id AS "floorId", e.due_at AS "dueAt", e.payload
     FROM effects e JOIN floors f USING (floor_key)
-    WHERE e.due_at <= $1 AND (e.due_at, e.id) > ($2, $3) AND ($4::smallint[] IS NULL OR e.partition = ANY ($4))
+    WHERE e.due_at <= $1 AND (e.due_at, e.id) > ($2, $3) AND ($4::smallint[] IS NULL OR e.floor_hash = ANY ($4))
     ORDER BY e.due_at, e.id LIMIT $5`,
 };
 const DUE_ALARMS = {
   name: "due_alarms",
   text: `
     SELECT id, alarm AS "dueAt" FROM floors
-    WHERE alarm <= $1 AND (alarm, id) > ($2, $3) AND ($4::smallint[] IS NULL OR partition = ANY ($4))
+    WHERE alarm <= $1 AND (alarm, id) > ($2, $3) AND ($4::smallint[] IS NULL OR floor_hash = ANY ($4))
     ORDER BY alarm, id LIMIT $5`,
 };
 const DUE_SESSIONS = {

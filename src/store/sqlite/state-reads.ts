@@ -136,11 +136,11 @@ function statementsOf(db: ReadConnection) {
       SELECT e.id, f.id AS floorId, e.due_at AS dueAt, e.payload
       FROM effects e JOIN floors f USING (floor_key)
       WHERE e.due_at <= ?1 AND (e.due_at, e.id) > (?2, ?3)
-        AND (?4 IS NULL OR e.partition IN (SELECT value FROM json_each(?4)))
+        AND (?4 IS NULL OR e.floor_hash IN (SELECT value FROM json_each(?4)))
       ORDER BY e.due_at, e.id LIMIT ?5`),
     dueAlarms: db.prepare<{ id: FloorId; dueAt: number }>(`
       SELECT id, alarm AS dueAt FROM floors
-      WHERE alarm <= ?1 AND (alarm, id) > (?2, ?3) AND (?4 IS NULL OR partition IN (SELECT value FROM json_each(?4)))
+      WHERE alarm <= ?1 AND (alarm, id) > (?2, ?3) AND (?4 IS NULL OR floor_hash IN (SELECT value FROM json_each(?4)))
       ORDER BY alarm, id LIMIT ?5`),
     dueSessions: db.prepare<LoadedRow>(`
       SELECT s.view, s.memory, s.head, s.due_at AS dueAt FROM floors f JOIN sessions s USING (floor_key)

@@ -31,7 +31,7 @@ const OTHERS = 5_000;
 const FILL = `
   SET search_path = interlock;
   SET session_replication_role = replica;
-  INSERT INTO floors (id, version, head, format, flags, snapshot, alarm, partition)
+  INSERT INTO floors (id, version, head, format, flags, snapshot, alarm, floor_hash)
     SELECT 'u:' || n, 1, 0, 1, '{}', '{}', n, n % 256 FROM generate_series(1, ${SESSIONS / 100}) AS n;
   INSERT INTO sessions (id, floor_key, state, agent_id, user_id, owner_id, workspace_id, last_activity_at, queued_at,
       standing, head, oldest_at, due_at, view, memory)

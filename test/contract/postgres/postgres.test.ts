@@ -13,6 +13,7 @@ import { startPgBouncer } from "../../support/servers/pgbouncer.ts";
 import { makeDatabase, openNode } from "../../support/servers/postgres-place.ts";
 import { askDatabase, POSTGRES } from "../../support/servers/postgres-server.ts";
 import { serverOf } from "../../support/servers/shared-server.ts";
+import { expectUpgraded, TO_FIRST_SCHEMA, writeAsFirst } from "../../support/stores/first-schema.ts";
 import { FloorWriter, makeMessage } from "../../support/stores/floor-writer.ts";
 import { KeptLog, makeFolder, StandingClock } from "../../support/stores/sqlite-place.ts";
 
@@ -106,6 +107,23 @@ describeWith([POSTGRES], "a PostgreSQL store", (start) => {
       await expect(openNode(url)).rejects.toThrow(refusal);
       const [row] = await askDatabase(url, "SELECT count(*)::integer AS count FROM interlock.migrations");
       expect(row).toEqual({ count: expect.any(Number) });
+    });
+
+    test("a database of the first schema is upgraded, and keeps its floors, sessions and effects", async () => {
+      const url = await empty();
+      const first = await openNode(url);
+      const floor = await writeAsFirst(first);
+      await first.close();
+      // That schema came with its functions.
+      await askDatabase(
+        url,
+        `SET search_path = interlock; ${TO_FIRST_SCHEMA};
+         DELETE FROM migrations WHERE version > 1; DROP FUNCTION commit_floor; DELETE FROM functions`,
+      );
+      const upgraded = await openNode(url);
+      await expectUpgraded(upgraded, floor);
+      await upgraded.close();
+      await openNode(url);
     });
 
     test.each(["SET digest = 'other'", "SET digest = NULL"])(

@@ -39,7 +39,7 @@ async function talk(floor: FloorWriter, turns: number, say: (count: number, turn
     const event = (type: Parameters<FloorWriter["event"]>[0], data: unknown) =>
       floor.event(type, data, { session: "a" });
     const session = floor.session("a", { messageCount: 2 * turn, lastActivityAt: turn });
-    const row = { sessions: [session], memory: `{"claim":"${"c".repeat(400)}"}` };
+    const row = { sessions: [session], memory: `{"numbers":"${"c".repeat(400)}"}` };
     const reply1 = JSON.stringify({ ok: true, sessionId: "a", session, messageId: user.id, runId });
     await floor.write({
       ...row,

@@ -25,6 +25,7 @@ import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { ConnectionRow, Store } from "../../../src/store/store.ts";
 import { testWith } from "../../support/programs/suites.ts";
 import { VirtualClock } from "../../support/runner/virtual-clock.ts";
+import { expectUpgraded, TO_FIRST_SCHEMA, writeAsFirst } from "../../support/stores/first-schema.ts";
 import { FloorWriter, makeMessage } from "../../support/stores/floor-writer.ts";
 import type { KeptLog, StandingClock } from "../../support/stores/sqlite-place.ts";
 import { StoreProcess } from "../../support/stores/store-process.ts";
@@ -171,6 +172,17 @@ describe("opening a SQLite file", () => {
     const refusal = expect(open()).rejects;
     await refusal.toThrow(/interlock\.db has version 99, newer than the \d+ this program knows/);
     await expect(open()).rejects.toThrow("run a newer Interlock, or restore a backup made before the upgrade");
+  });
+
+  test("a database of the first schema is upgraded, and keeps its floors, sessions and effects", async () => {
+    const first = await open();
+    const floor = await writeAsFirst(first);
+    await first.close();
+    execute(file, `${TO_FIRST_SCHEMA}; PRAGMA user_version = 1`);
+    const upgraded = await open();
+    await expectUpgraded(upgraded, floor);
+    await upgraded.close();
+    await open();
   });
 
   test("a database of another checkout is refused, with what differs, and one with an index more is used", async () => {

@@ -47,11 +47,11 @@ type Forget = typeof Grants.forget;
 /** A session that leaves the floor while it is paused stays in the list of those that come back. */
 const keepsPaused = (pausedBy: "user" | "yield") => (forget: Forget, step: Parameters<Forget>[0], id: never) => {
   const { holder, ducked } = step.floor;
-  const claim = [holder, ...ducked].find((each) => each?.sessionId === id) as Contender | undefined;
+  const contender = [holder, ...ducked].find((each) => each?.sessionId === id) as Contender | undefined;
   forget(step, id);
   const context = step.sessionOf(id);
-  if (!claim || context?.pausedBy !== pausedBy || context.archivedAt !== undefined) return;
-  step.floor = { ...step.floor, paused: [claim, ...step.floor.paused] };
+  if (!contender || context?.pausedBy !== pausedBy || context.archivedAt !== undefined) return;
+  step.floor = { ...step.floor, paused: [contender, ...step.floor.paused] };
 };
 
 const AGENTS = [
@@ -97,7 +97,7 @@ const silencesCritical = {
 const ducksCritical = {
   settle: (settle: Settle, ...given: Parameters<Settle>) => {
     const { floor, ...settled } = settle(...given);
-    const ducked = floor.ducked.map((claim) => (claim.critical ? { ...claim, level: -6 } : claim));
+    const ducked = floor.ducked.map((each) => (each.critical ? { ...each, level: -6 } : each));
     return { ...settled, floor: { ...floor, ducked } };
   },
 };

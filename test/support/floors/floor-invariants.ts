@@ -195,7 +195,7 @@ export class FloorInvariants {
       }
       const since = this.#silent.get(id) ?? at;
       this.#silent.set(id, since);
-      const { resumeWithinMs } = this.#catalog.agents.get(context.claim.agentId) ?? {};
+      const { resumeWithinMs } = this.#catalog.agents.get(context.numbers.agentId) ?? {};
       must(resumeWithinMs === undefined || at - since <= resumeWithinMs, `H: ${id} is silent for ${at - since} ms`);
     }
   }
@@ -242,7 +242,7 @@ export class FloorInvariants {
     for (const { context, value } of states) {
       const isHeard = value.lifecycle === "active" || value.lifecycle === "ducked";
       must(isAudible(context) === isHeard, `${context.id} is ${value.lifecycle}, heard since ${context.audibleSince}`);
-      const maxPauseMs = this.#catalog.agents.get(context.claim.agentId)?.maxPauseMs;
+      const maxPauseMs = this.#catalog.agents.get(context.numbers.agentId)?.maxPauseMs;
       must(value.lifecycle !== "paused" || maxPauseMs !== 0, `19: ${context.id} is paused, and its max_pause is 0`);
       const isBusy = value.activity === "running" || value.activity === "waiting";
       must(isBusy === (context.run !== undefined), `${context.id} is ${value.activity} with run ${context.run?.id}`);

@@ -6,7 +6,7 @@ import { decisionOf, FloorStage } from "./floor-stage.ts";
 /** The sessions of a floor: the holder, the ducked, the paused by preemption, and the queued. */
 export function pictureOf({ actors }: FloorStage): string {
   const { holder, ducked, paused, queued, reserved } = actors.context.floor;
-  const names = (claims: readonly { sessionId: string }[]) => claims.map(({ sessionId }) => sessionId).join();
+  const names = (contenders: readonly { sessionId: string }[]) => contenders.map(({ sessionId }) => sessionId).join();
   const low = ducked.map(({ sessionId, level }) => `${sessionId}@${level}`).join();
   const parts = [`A=${holder?.sessionId ?? ""}`, `D=${low}`, `P=${names(paused)}`, `Q=${names(queued)}`];
   return [...parts, ...(reserved ? [`R=${reserved.sessionId}`] : [])].filter((part) => !part.endsWith("=")).join(" ");

@@ -105,8 +105,8 @@ function nextCommand(
   const state = floor.actors.machineState(sessionId as never);
   const context = state?.context;
   const { holder, queued, reserved } = floor.actors.context.floor;
-  const agent = context && floor.catalog.agents.get(context.claim.agentId);
-  const isQueued = queued.some((claim) => claim.sessionId === sessionId);
+  const agent = context && floor.catalog.agents.get(context.numbers.agentId);
+  const isQueued = queued.some((each) => each.sessionId === sessionId);
   const mayAsk = !isQueued && (state?.value.lifecycle !== "paused" || String(agent?.whenBlocked) !== "queue");
   switch (roll(14)) {
     case 0:

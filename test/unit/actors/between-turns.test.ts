@@ -259,7 +259,7 @@ test("a switch of the agent is checked in the contract's order, and a failure le
   floor.on("music", "abort");
   const unknown = { errorCode: "agent_not_found", message: "Invalid agent ID: hacker" };
   expect(outcome(floor, "hacker")).toMatchObject(unknown);
-  expect(floor.contextOf("music").claim.agentId).toBe("music");
+  expect(floor.contextOf("music").numbers.agentId).toBe("music");
 });
 
 test("a switch of the agent changes the session's priority and preempts no session", () => {

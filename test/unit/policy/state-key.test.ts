@@ -108,7 +108,7 @@ function alterations(): [string, Alteration][] {
       paused: paused.map(alter),
       queued: queued.map(alter),
     });
-    return [`${name} of a contender`, { floor, session: (each) => ({ ...each, claim: alter(each.claim) }) }];
+    return [`${name} of a contender`, { floor, session: (each) => ({ ...each, numbers: alter(each.numbers) }) }];
   };
   return [
     ...ignoredIn(SESSION_FIELDS).map((name) => session(name, false)),

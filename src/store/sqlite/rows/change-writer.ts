@@ -43,7 +43,7 @@ export class ChangeWriter {
     this.staged = new StagedWriter(db, this.#messages);
     this.#findFloor = prepareQuery(db, "SELECT floor_key AS key, version FROM floors WHERE id = ?");
     this.#addFloor = db.prepare(
-      "INSERT INTO floors (version, head, format, flags, reserved, snapshot, alarm, id, partition) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+      "INSERT INTO floors (version, head, format, flags, reserved, snapshot, alarm, id, floor_hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
     );
     this.#putFloor = db.prepare(`
       UPDATE floors SET version = ?, head = ?, format = ?, flags = ?, reserved = ?, snapshot = ?, alarm = ?
@@ -55,7 +55,7 @@ export class ChangeWriter {
       ON CONFLICT DO NOTHING`);
     this.#removeReceipt = db.prepare("DELETE FROM receipts WHERE caller = ? AND command_id = ?");
     this.#addEffect = db.prepare(
-      "INSERT INTO effects (id, partition, floor_key, due_at, payload) VALUES (?, ?, ?, ?, ?)",
+      "INSERT INTO effects (id, floor_hash, floor_key, due_at, payload) VALUES (?, ?, ?, ?, ?)",
     );
     this.#removeEffect = db.prepare("DELETE FROM effects WHERE id = ?");
   }

@@ -1,0 +1,8 @@
+-- The hash of a floor is called what it is: nodes divide the floors by it, and a partition is one node's part of them.
+ALTER TABLE floors RENAME COLUMN partition TO floor_hash;
+ALTER TABLE effects RENAME COLUMN partition TO floor_hash;
+
+-- A session remembers its numbers. A claim is a worker's hold on a run. The key comes before all keys with content.
+UPDATE sessions
+SET memory = substr(memory, 1, instr(memory, '"claim":{') - 1) || '"numbers":{' || substr(memory, instr(memory, '"claim":{') + 9)
+WHERE instr(memory, '"claim":{') > 0;

@@ -1,0 +1,40 @@
+import { expect } from "vitest";
+import type { EffectId, RunId, SessionId } from "../../../src/protocol/ids.ts";
+import type { RunEffect } from "../../../src/protocol/internal/effect.ts";
+import type { Store } from "../../../src/store/store.ts";
+import { FloorWriter, NOON } from "./floor-writer.ts";
+
+/** What the second migration does, backwards: the schema is that of the first one again. */
+export const TO_FIRST_SCHEMA = `
+  ALTER TABLE floors RENAME COLUMN floor_hash TO partition;
+  ALTER TABLE effects RENAME COLUMN floor_hash TO partition`;
+
+/** A session's memory as the first schema had it. The text of a user looks like the key that is renamed. */
+export const FIRST_MEMORY = String.raw`{"untitled":true,"claim":{"agentId":"music"},"note":"\"claim\":{","args":{"claim":{}}}`;
+const MEMORY = FIRST_MEMORY.replace('"claim":{"agentId"', '"numbers":{"agentId"');
+const ANN = "ann" as SessionId;
+
+/** Write a floor with an alarm, a session of that memory, and an effect. */
+export async function writeAsFirst(store: Store): Promise<FloorWriter> {
+  const floor = new FloorWriter(store);
+  const effect = {
+    ...{ id: "e1" as EffectId, kind: "run", floorId: floor.id, dueAt: NOON, sessionId: ANN, runId: "r1" as RunId },
+    priority: 1,
+  } as RunEffect;
+  await floor.write({ sessions: [floor.session(ANN)], memory: FIRST_MEMORY, effectsAdded: [effect], alarm: NOON });
+  return floor;
+}
+
+/** The store has what `writeAsFirst` wrote, in the words of the present, and goes on with it. */
+export async function expectUpgraded(store: Store, floor: FloorWriter): Promise<void> {
+  const [row] = await store.loadSessions([ANN]);
+  expect(row!.memory).toBe(MEMORY);
+  const due = { until: NOON, limit: 10 };
+  expect((await store.dueEffects(due)).map(({ id }) => id)).toEqual(["e1"]);
+  expect((await store.dueAlarms(due)).map(({ id }) => id)).toEqual([floor.id]);
+  floor.continueIn(store);
+  await floor.write({ sessions: [floor.session(ANN)], memory: "{}", alarm: NOON });
+  const other = new FloorWriter(store, "u:bob");
+  await other.write({ alarm: NOON });
+  expect((await store.dueAlarms(due)).map(({ id }) => id)).toEqual([floor.id, other.id]);
+}
