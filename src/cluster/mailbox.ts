@@ -211,16 +211,20 @@ export class Mailbox {
     return dispatch ? this.#sendHere(dispatch, envelope) : this.#sendOverBus(topic, envelope);
   }
 
-  async #sendHere(dispatch: Dispatch, envelope: Envelope): Promise<Reply> {
-    const { promise: tooLate, reject } = Promise.withResolvers<never>();
-    const timeout = this.#timeouts.add(envelope.timeoutAt, () => reject(new AppError("unavailable", TOO_LATE)));
-    try {
-      return await Promise.race([dispatch(envelope), tooLate]);
-    } catch (error) {
-      throw error instanceof AppError ? error : new AppError("internal", undefined, { cause: error });
-    } finally {
-      this.#timeouts.remove(timeout);
-    }
+  /** Without `Promise.race`, because every command of a single process comes this way. */
+  #sendHere(dispatch: Dispatch, envelope: Envelope): Promise<Reply> {
+    return new Promise((resolve, reject) => {
+      const timeout = this.#timeouts.add(envelope.timeoutAt, () => reject(new AppError("unavailable", TOO_LATE)));
+      const onReply = (reply: Reply) => {
+        this.#timeouts.remove(timeout);
+        resolve(reply);
+      };
+      const onError = (error: unknown) => {
+        this.#timeouts.remove(timeout);
+        reject(error instanceof AppError ? error : new AppError("internal", undefined, { cause: error }));
+      };
+      dispatch(envelope).then(onReply, onError);
+    });
   }
 
   async #sendOverBus(topic: string, envelope: Envelope): Promise<Reply> {

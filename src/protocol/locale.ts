@@ -26,8 +26,9 @@ const MAX_LANGUAGES = 16;
 
 /** The preferred language of an `Accept-Language` header; undefined if it names none. */
 export function localeOf(header: string | undefined): Locale | undefined {
+  if (header === undefined) return undefined;
   let best: { locale: Locale; weight: number } | undefined;
-  for (const part of (header ?? "").split(",", MAX_LANGUAGES)) {
+  for (const part of header.split(",", MAX_LANGUAGES)) {
     const [name = "", ...parameters] = part.split(";").map((each) => each.trim());
     const quality = parameters.find((each) => each.startsWith("q="));
     const weight = quality === undefined ? 1 : Number(quality.slice(2));
