@@ -15,12 +15,11 @@ import { readPage, root } from "./page.ts";
 const SHOWN_STORE = "postgres://interlock:secret@127.0.0.1/interlock";
 const SHOWN_BUS = "redis://127.0.0.1";
 
-const { blocks: readme } = readPage("README.md");
 const { blocks: operations } = readPage("docs/operate/operations.md");
 /** The shell block that contains this text, and the output shown for it. */
-const shown = (blocks: typeof readme, part: string): [sh: string, printed: string] => {
-  const index = blocks.findIndex(({ info, text }) => info === "sh" && text.includes(part));
-  return [blocks[index]!.text, blocks[index + 1]!.text];
+const shown = (part: string): [sh: string, printed: string] => {
+  const index = operations.findIndex(({ info, text }) => info === "sh" && text.includes(part));
+  return [operations[index]!.text, operations[index + 1]!.text];
 };
 const WORDS = /"((?:[^"\\]|\\.)*)"|'([^']*)'|(\S+)/g;
 const wordsOf = (line: string) =>
@@ -54,9 +53,9 @@ describeWith([POSTGRES, REDIS], "several nodes as the pages show them", (startPo
     return child;
   };
 
-  /** The nodes of README.md on free ports, by the port in README.md. */
+  /** The nodes of docs/operate/operations.md on free ports, by the port on the page. */
   async function startNodes(): Promise<{ printed: string; url: string; stop(): Promise<void> }> {
-    const [sh] = shown(readme, "--roles gateway");
+    const [sh] = shown("--roles gateway");
     const [first, ...lines] = sh.replace(SHOWN_STORE, store).replace(SHOWN_BUS, bus).trim().split("\n");
     const env = Object.fromEntries(
       wordsOf(first!)
@@ -93,9 +92,9 @@ describeWith([POSTGRES, REDIS], "several nodes as the pages show them", (startPo
     return (await answer.json()) as { success: boolean; position: string; runId: string };
   };
 
-  test("the nodes of README.md print what is shown, and a turn passes through all of them", async () => {
+  test("the nodes of docs/operate/operations.md print what is shown, and a turn passes through all of them", async () => {
     const { printed, url, stop } = await startNodes();
-    expect(printed).toBe(shown(readme, "--roles gateway")[1]);
+    expect(printed).toBe(shown("--roles gateway")[1]);
     expect(await ask(url, "/session/create", { id: "talk", agentId: "general", activate: true })).toMatchObject({
       success: true,
     });
@@ -107,9 +106,9 @@ describeWith([POSTGRES, REDIS], "several nodes as the pages show them", (startPo
   });
 
   test("the queue is found by the epoch, as docs/operate/operations.md shows", async () => {
-    const [sql] = /'(SELECT [^']+)'/.exec(shown(operations, "SELECT epoch")[0])!.slice(1);
+    const [sql] = /'(SELECT [^']+)'/.exec(shown("SELECT epoch")[0])!.slice(1);
     const [row] = await askDatabase(store, sql!);
-    const [sh] = shown(operations, "getJobCounts");
+    const [sh] = shown("getJobCounts");
     const { hostname, port } = new URL(bus);
     const [, , , , ...words] = wordsOf(sh.replace("$epoch", String(row!["epoch"])));
     expect(words.slice(-2)).toEqual(["127.0.0.1", "6379"]);
@@ -122,7 +121,7 @@ describeWith([POSTGRES, REDIS], "several nodes as the pages show them", (startPo
     const before = await startNodes();
     const { position } = await ask(before.url, "/session/talk");
     await before.stop();
-    await askDatabase(store, /"(UPDATE [^"]+)"/.exec(shown(operations, 'psql "$INTERLOCK_STORE" -c')[0])![1]!);
+    await askDatabase(store, /"(UPDATE [^"]+)"/.exec(shown('psql "$INTERLOCK_STORE" -c')[0])![1]!);
     const after = await startNodes();
     const stream = await SseReader.open(`${after.url}/session/talk/events`, { "Last-Event-ID": position });
     expect((await stream.next()).type).toBe("reset");
