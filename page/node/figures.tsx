@@ -38,7 +38,7 @@ const RATES = [
 /** The queues' current lengths. */
 const QUEUES = [
   ["node.commandswaiting", sum("interlock_commands_waiting")],
-  ["node.askswaiting", sum("interlock_asks_waiting")],
+  ["node.unanswered", sum("interlock_commands_unanswered")],
 ] as const satisfies readonly (readonly [WordKey, Figure])[];
 
 const TIMES = [
@@ -53,7 +53,7 @@ const TROUBLES = [
   ["node.slow", sum("interlock_slow_readers_cut_total")],
   ["node.lapsed", sum("interlock_leases_expired_total")],
   ["node.conflicts", sum("interlock_commit_conflicts_total")],
-  ["node.repeated", sum("interlock_asks_repeated_total")],
+  ["node.repeated", sum("interlock_commands_repeated_total")],
   ["node.behind", sum("interlock_followers_behind_total")],
   ["node.broken", sum("interlock_floors_broken_total")],
   ["node.dropped", sum("interlock_log_lines_dropped_total")],

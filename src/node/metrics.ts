@@ -21,7 +21,7 @@ const GAUGES = {
   floors: ["interlock_floors_active", "floors whose actors are in memory"],
   followed: ["interlock_floors_followed", "floors whose log is followed for readers"],
   commands: ["interlock_commands_waiting", "commands that floors of this node have not answered yet"],
-  pendingCommands: ["interlock_asks_waiting", "commands of this node that no floor has answered yet"],
+  pendingCommands: ["interlock_commands_unanswered", "commands of this node that no floor has answered yet"],
   ownedPartitions: ["interlock_partitions_owned", "partitions of the floors that this node owns"],
   partitions: ["interlock_partitions", "partitions into which floors are divided, over all nodes"],
 } as const;
@@ -172,7 +172,7 @@ export class Metrics implements HostMetrics, WorkerMetrics {
     // A counter that begins at 1 has not grown for Prometheus: the first break would raise no alert.
     for (const what of BREAKABLE) this.#broken.inc({ what }, 0);
     this.#repeated = counter(
-      "interlock_asks_repeated_total",
+      "interlock_commands_repeated_total",
       "commands sent again because no answer had come for 500 ms",
     );
     this.#lags = histogram("interlock_bus_lag_seconds", "time from a commit until a follower receives it", SHORT);

@@ -1,16 +1,17 @@
 /**
  * Limits what is read in one iteration of the event loop, because each read blocks it for a moment. Beyond the limit,
- * readers wait for the next iteration, in order, so that other work is never starved.
+ * readers wait for the next iteration, in order, so that other work is never starved. What is counted is up to the
+ * owner of the budget: bytes, or events.
  */
 export class LoopBudget {
-  readonly #loopBytes: number;
+  readonly #perLoop: number;
   #left: number;
   #nextLoop: Promise<void> | undefined;
 
-  /** @param loopBytes after so many bytes, readers wait for the next iteration */
-  constructor(loopBytes: number) {
-    this.#loopBytes = loopBytes;
-    this.#left = loopBytes;
+  /** @param perLoop after so much, readers wait for the next iteration */
+  constructor(perLoop: number) {
+    this.#perLoop = perLoop;
+    this.#left = perLoop;
   }
 
   /**
@@ -22,11 +23,12 @@ export class LoopBudget {
     return read();
   }
 
-  spend(bytes: number): void {
-    this.#left -= bytes;
+  /** @param amount how much was read, in the unit of `perLoop` */
+  spend(amount: number): void {
+    this.#left -= amount;
     this.#nextLoop ??= new Promise((resolve) => {
       setImmediate(() => {
-        this.#left = this.#loopBytes;
+        this.#left = this.#perLoop;
         this.#nextLoop = undefined;
         resolve();
       });

@@ -31,9 +31,9 @@ describe("a single node", () => {
     expect(await read(`interlock_orchestrator_partitions{node="${id}"}`)).toBe(256);
     for (const name of [
       "bus_away",
-      "asks_waiting",
       "commands_waiting",
-      "asks_repeated_total",
+      "commands_unanswered",
+      "commands_repeated_total",
       "followers_behind_total",
     ]) {
       expect(await read(`interlock_${name}`), name).toBe(0);

@@ -83,8 +83,8 @@ const CASES: Record<string, AlertCase> = {
   },
   InterlockUnavailable: { fault: commands(20), calm: commands(5) },
   InterlockAsksUnanswered: {
-    fault: { interlock_asks_repeated_total: "0+30x80" },
-    calm: { interlock_asks_repeated_total: "0+6x80" },
+    fault: { interlock_commands_repeated_total: "0+30x80" },
+    calm: { interlock_commands_repeated_total: "0+6x80" },
   },
   InterlockCommitsSlow: {
     fault: durations("interlock_commit_seconds", 0.1, 5),

@@ -40,7 +40,7 @@ export interface HttpConnection {
 }
 
 /** A response in progress names its socket. A request that is destroyed before its end no longer does. */
-export const CONNECTION = Symbol("line");
+export const CONNECTION = Symbol("connection");
 export type ConnectionResponse = ServerResponse & { [CONNECTION]?: HttpConnection | undefined };
 
 /** The sockets of one address, or of all addresses. */
