@@ -2,6 +2,7 @@ import { open } from "node:fs/promises";
 import type { Client } from "../client/client.ts";
 import { SAVED_LOG } from "../client/saved-log.ts";
 import type { LoggedServerEvent } from "../client/server-event.ts";
+import { withoutWords } from "../policy/replay/needed-events.ts";
 import { visibleJson } from "../shared/text.ts";
 import { clientOf, explainFailure } from "./node-client.ts";
 import { complain, type Output, printLines } from "./printed-lines.ts";
@@ -109,40 +110,5 @@ async function readLog(client: Client, floorId: string, from: number) {
     const isAtEnd = !page.hasMore || before === undefined || !isInTime(page.events.at(-1)!);
     const isFull = events.length >= MAX_LOG_EVENTS;
     if (isAtEnd || isFull) return { events: events.slice(0, MAX_LOG_EVENTS).reverse(), hasMore: !isAtEnd };
-  }
-}
-
-/** What a replay needs of an event, and nothing that was said. */
-function withoutWords(event: LoggedServerEvent): LoggedServerEvent[] {
-  switch (event.type) {
-    case "session_created": {
-      const { title: _, summary: __, ...data } = event.data;
-      return [{ ...event, data: { ...data, title: "" } } as LoggedServerEvent];
-    }
-    case "message": {
-      const { id, sessionId, role, status, runId, createdAt } = event.data;
-      const data = { id, sessionId, role, status, createdAt, content: "", streaming: false, ...(runId && { runId }) };
-      return role === "user" ? [{ ...event, data } as LoggedServerEvent] : [];
-    }
-    case "tool_call": {
-      const { function: called } = event.data;
-      return [{ ...event, data: { ...event.data, function: { ...called, arguments: "{}" } } }];
-    }
-    case "user_question_request":
-      return [{ ...event, data: { ...event.data, question: "", options: [] } }];
-    case "tool_confirmation_request": {
-      const { toolCall } = event.data;
-      const called = { ...toolCall, function: { ...toolCall.function, arguments: "{}" } };
-      return [{ ...event, data: { ...event.data, toolCall: called } }];
-    }
-    case "session_transition":
-    case "arbitration":
-    case "agent_switched":
-    case "interaction_resolved":
-    case "complete":
-    case "floor_updated":
-      return [event];
-    default:
-      return [];
   }
 }

@@ -11,7 +11,7 @@ import {
   ReplaySummary,
 } from "../policy/replay/replay-report.ts";
 import { type PlayExpectation, readExpectation } from "../policy/script.ts";
-import type { AgentTally } from "../policy/tally.ts";
+import type { AgentTally } from "../protocol/replay.ts";
 import { layOut } from "./line-layout.ts";
 import { narrate } from "./narration.ts";
 import { type Paint, paintFor } from "./paint.ts";

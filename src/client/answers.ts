@@ -4,6 +4,7 @@ import type { HeardReport } from "../protocol/internal/node-report.ts";
 import type { SwitchOutcome } from "../protocol/internal/reply.ts";
 import type { Matrix, MatrixDifference } from "../protocol/matrix.ts";
 import type { LogLine, Message } from "../protocol/message.ts";
+import type { FloorReplay } from "../protocol/replay.ts";
 import type { AgentInfo, Session, SessionState } from "../protocol/session.ts";
 import type { LoggedServerEvent } from "./server-event.ts";
 
@@ -194,6 +195,13 @@ export interface CatalogueDifference extends MatrixDifference {
   newHash: string;
   changed: string[];
   parts: string[];
+}
+
+/** A floor's log, played with another catalogue. */
+export interface ReplayAnswer extends FloorReplay {
+  /** What shows the floor over time, in the log and with the other catalogue, the oldest first. */
+  before: FloorLogPage["events"];
+  after: FloorLogPage["events"];
 }
 
 export interface NodeList {

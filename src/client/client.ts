@@ -20,6 +20,7 @@ import type {
   NodeList,
   QueuePage,
   Readiness,
+  ReplayAnswer,
   SessionAnswer,
   SessionPage,
 } from "./answers.ts";
@@ -134,6 +135,13 @@ export interface MatrixQuery {
   userId?: string;
   /** Flags that are set on the floor. */
   flag?: readonly string[];
+}
+
+export interface ReplayQuery {
+  /** How old the oldest event may be, in ms; default: a day, at most 31. */
+  lastMs?: number;
+  /** How long a session is heard that was refused and is not refused now, in ms; default: 30,000. */
+  refusedLastMs?: number;
 }
 
 /** A page of a list: the entries after an id, or before it, but not both. */
@@ -340,6 +348,21 @@ export function createClient(options: ClientOptions) {
     /** What the arbiter would decide if a session of this agent requested the floor now. Changes nothing. */
     whatIf: (id: string, agentId: string, options?: ReadOptions & { workspaceId?: string | undefined }) =>
       post<{ decision: Decision }>(["floor", id, "what-if"], { agentId, workspaceId: options?.workspaceId }, options),
+
+    /**
+     * What would have happened on the floor with another catalogue. Nothing is written. The answer may take a minute.
+     * @throws ClientError `bad_request`, with `facts.faults` if the catalogue has faults; `busy` if the node plays
+     * another log
+     */
+    replayFloor: (id: string, yaml: string | Blob, query: ReplayQuery = {}, options?: ReadOptions) =>
+      requester.json<ReplayAnswer>({
+        ...options,
+        method: "POST",
+        path: ["floor", id, "replay"],
+        query,
+        content: { type: "application/yaml", data: yaml },
+        isLong: true,
+      }),
 
     /** The enabled agents, of the catalogue's file and of a workspace. */
     listAgents: (options?: ReadOptions & { workspaceId?: string | undefined }) =>

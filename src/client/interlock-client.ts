@@ -6,6 +6,7 @@ export type { HeardReport, NodeReport } from "../protocol/internal/node-report.t
 export type { Matrix, MatrixCell, MatrixDifference } from "../protocol/matrix.ts";
 export type { Message } from "../protocol/message.ts";
 export { seqOf } from "../protocol/position.ts";
+export type { AgentTally, FloorReplay } from "../protocol/replay.ts";
 export type { AgentInfo, Session } from "../protocol/session.ts";
 export type {
   AgentsAnswer,
@@ -28,6 +29,7 @@ export type {
   NodeList,
   QueuePage,
   Readiness,
+  ReplayAnswer,
   SessionAnswer,
   SessionPage,
 } from "./answers.ts";
@@ -47,6 +49,7 @@ export {
   type NewSession,
   type OutgoingMessage,
   type PageRange,
+  type ReplayQuery,
   type SessionQuery,
   type StreamOptions,
 } from "./client.ts";

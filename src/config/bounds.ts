@@ -32,6 +32,13 @@ export const BOUNDS = {
   /** Agents that operators define in the database, in total and per workspace. Every node keeps them in memory. */
   definitions: 2_000,
   workspaceDefinitions: 200,
+  /**
+   * Limits of a replay of a floor's log, because its request waits: its newest events, the time, and the memory of its
+   * thread, in MiB. A node plays one at a time.
+   */
+  replayedEvents: 20_000,
+  replayTimeMs: 60_000,
+  replayMemory: 384,
   /** Decisions that a floor's view shows. */
   shownDecisions: 50,
 

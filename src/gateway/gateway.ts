@@ -57,6 +57,7 @@ import { healthRoutes } from "./routes/health.ts";
 import { messageRoutes } from "./routes/messages.ts";
 import { publishSchemas } from "./routes/openapi.ts";
 import { pageRoutes } from "./routes/page.ts";
+import { replayRoutes } from "./routes/replays.ts";
 import { sessionMessageRoutes } from "./routes/session-messages.ts";
 import { sessionRoutes } from "./routes/sessions.ts";
 import { signInRoutes } from "./routes/sign-in.ts";
@@ -160,6 +161,7 @@ const ROUTES = [
   userRoutes,
   messageRoutes,
   floorRoutes,
+  replayRoutes,
   agentRoutes,
   definitionRoutes,
   catalogueRoutes,

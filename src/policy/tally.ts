@@ -1,25 +1,7 @@
 import type { LoggedServerEvent } from "../client/server-event.ts";
-import { isRequest, type Reason } from "../protocol/decision.ts";
+import { isRequest } from "../protocol/decision.ts";
+import type { AgentTally } from "../protocol/replay.ts";
 import { isAudibleState } from "../protocol/written-state.ts";
-
-/** What happened to the sessions of one agent, together. Durations are in ms. */
-export interface AgentTally {
-  /** Requests for the floor that were decided. */
-  requests: number;
-  granted: number;
-  rejected: number;
-  queued: number;
-  /** How often each reason refused a request, or ended a wait. */
-  refusedBy: Partial<Record<Reason, number>>;
-  /** In the queue, before the first sound. */
-  waitedMs: number;
-  /** Audible in front, and beneath another session. */
-  frontMs: number;
-  beneathMs: number;
-  /** Silent after the first sound of a session, until its end; and the longest time without a break. */
-  silentMs: number;
-  longestSilenceMs: number;
-}
 
 /** How long an agent's sessions were audible, in ms. */
 export const audibleMs = ({ frontMs, beneathMs }: AgentTally): number => frontMs + beneathMs;

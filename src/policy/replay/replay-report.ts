@@ -1,6 +1,7 @@
 import type { LoggedServerEvent } from "../../client/server-event.ts";
 import { type Decision, isRequest } from "../../protocol/decision.ts";
-import { type AgentTally, Tally } from "../tally.ts";
+import type { AgentTally } from "../../protocol/replay.ts";
+import { Tally } from "../tally.ts";
 import type { OlderSession } from "./recorded-inputs.ts";
 import type { ReplayedFloor, ReplayedRequest } from "./replay.ts";
 

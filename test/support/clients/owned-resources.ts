@@ -90,6 +90,14 @@ export const ROUTES: [route: string, ask: (caller: Caller, of: Things) => Promis
   ["PUT /floor/{id}/flags", (caller, of) => caller.ask("PUT", `${floor(of.floor)}/flags`, { emergency: true })],
   ["PATCH /floor/{id}/flags", (caller, of) => caller.ask("PATCH", `${floor(of.floor)}/flags`, { emergency: true })],
   ["POST /floor/{id}/what-if", (caller, of) => caller.post(`${floor(of.floor)}/what-if`, { agentId: "phone" })],
+  [
+    "POST /floor/{id}/replay",
+    (caller, of) =>
+      caller.post(`${floor(of.floor)}/replay`, undefined, {
+        raw: "agents: [{ name: phone }]",
+        headers: { "Content-Type": "application/yaml" },
+      }),
+  ],
   ["GET /floor/{id}/events", (caller, of) => caller.get(`${floor(of.floor)}/events`)],
   ["POST /message", (caller, { session }) => caller.post("/message", { type: "abort", sessionId: session })],
   ["POST /session/create", (caller, { connection }) => caller.post("/session/create", { connectionId: connection })],

@@ -80,6 +80,11 @@ it("every route has a method that sends the request of the protocol", async () =
     [() => client.getMetrics(), "GET /metrics"],
     [() => client.listNodes(), "GET /nodes"],
     [() => client.getMatrix({ at: "23:30", flag: ["a", "b"] }), "GET /catalogue/matrix?at=23%3A30&flag=a&flag=b"],
+    [
+      () => client.replayFloor("u:ann", "agents: []", { lastMs: 5 }),
+      "POST /floor/u%3Aann/replay?lastMs=5",
+      "agents: []",
+    ],
     [() => client.compareCatalogue("agents: []", { userId: "ann" }), "POST /catalogue/diff?userId=ann", "agents: []"],
     [() => client.getOpenApi(), "GET /openapi.json"],
   ];
@@ -88,7 +93,7 @@ it("every route has a method that sends the request of the protocol", async () =
     const { method, url, headers, body: sent } = server.heard.at(-1)!;
     expect(`${method} ${url}`).toBe(expected);
     expect(sent).toBe(body);
-    const others = { import: "application/x-ndjson", diff: "application/yaml" };
+    const others = { import: "application/x-ndjson", diff: "application/yaml", replay: "application/yaml" };
     const type = Object.entries(others).find(([part]) => expected.includes(part))?.[1] ?? "application/json";
     expect(headers["content-type"], expected).toBe(body === "" ? undefined : type);
     expect(headers["idempotency-key"] ?? "", expected).toMatch(method === "GET" ? /^$/ : KEY);

@@ -1,12 +1,13 @@
 import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 
-/** Answers that wait for a run. */
+/** Answers that wait for a run, or for long work. */
 const WAITING = new WeakSet<ServerResponse>();
 
 /**
- * Drop this answer as soon as its client closes one side of the connection. The answer waits for a run, which a client
- * aborts by hanging up; a client that hangs up closes its own side first. It may have done so before this call.
+ * Drop this answer as soon as its client closes one side of the connection. The answer waits for a run, or for other
+ * work, which a client aborts by hanging up; a client that hangs up closes its own side first. It may have done so
+ * before this call.
  */
 export function endWithClient(response: ServerResponse): void {
   WAITING.add(response);

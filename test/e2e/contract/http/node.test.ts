@@ -166,6 +166,7 @@ describe("/openapi.json", async () => {
       setFloorFlags: "PUT /floor/{id}/flags",
       changeFloorFlags: "PATCH /floor/{id}/flags",
       previewDecision: "POST /floor/{id}/what-if",
+      replayFloor: "POST /floor/{id}/replay",
       streamFloor: "GET /floor/{id}/events",
       streamFloors: "GET /floors/events",
       listAgents: "GET /agents",
@@ -260,7 +261,10 @@ describe("/openapi.json", async () => {
         .map(({ operation }) => operation.operationId);
     expect(headed("Last-Event-ID").toSorted()).toEqual(["streamConnection", "streamFloor", "streamSession"]);
     const writes = operations.flatMap(({ operation }) => (operation.requestBody ? [operation.operationId] : []));
-    const keyless = ["loadSession", "previewDecision", "compareCatalogue", "createTicket", "setCookie", "clearCookie"];
+    const keyless = [
+      ...["loadSession", "previewDecision", "replayFloor", "compareCatalogue"],
+      ...["createTicket", "setCookie", "clearCookie"],
+    ];
     expect(headed("Idempotency-Key").toSorted()).toEqual(
       writes.filter((id) => ![...keyless, "callMcp"].includes(id)).toSorted(),
     );
@@ -305,6 +309,7 @@ describe("/openapi.json", async () => {
       "POST /api/chat",
       "POST /catalogue/diff",
       "POST /context/compress",
+      "POST /floor/{id}/replay",
       "POST /floor/{id}/what-if",
       "POST /message",
       "POST /session/import",
