@@ -2,14 +2,10 @@ import { memo, useState } from "react";
 import { timeOf } from "../log/log-event.ts";
 import { type Here, useHere } from "../moment/here.tsx";
 import { clockOf } from "../moment/time-text.ts";
-import { usePaintedTheme } from "../parts/screen/use-painted-theme.ts";
-import { useCanvas } from "../parts/use-canvas.ts";
 import { useNow } from "../parts/use-now.ts";
 import { usePaced } from "../parts/use-paced.ts";
-import { PLAIN_AXIS } from "../timeline/folding.ts";
-import { LaneName } from "../timeline/lanes/lane-name.tsx";
 import { laneIndex, lanesWithin } from "../timeline/lanes/lanes.ts";
-import { LANE_PX, paintLanes } from "../timeline/lanes/paint-lanes.ts";
+import { AxisEnds, StillLanes } from "../timeline/lanes/still-lanes.tsx";
 import { useWords } from "../words/words.tsx";
 import styles from "./recent-lanes.module.css";
 
@@ -30,41 +26,35 @@ const Lanes = memo(function Lanes({ here }: { here: Here }) {
   const { events, revision } = log;
   const [index] = useState(laneIndex);
   const { lanes: all, marksOf } = index.of(events);
-  const theme = usePaintedTheme();
   const clock = useNow();
   const last = count === 0 ? 0 : timeOf(events[count - 1]!);
   const to = isLive ? Math.max(clock, last) : last;
   const from = to - RECENT_MS;
   const lanes = lanesWithin(all, { from, to }).slice(-MAX_LANES);
-  const picture = { lanes, marks: marksOf, axis: PLAIN_AXIS, span: { from, to }, first: 0, count: lanes.length };
-  const paint = (element: HTMLCanvasElement) => paintLanes({ canvas: element, ...picture, end: to });
-  const canvas = useCanvas(paint, [lanes.length, marksOf, revision, to, theme]);
+  const ends = [clockOf(from, language), clockOf(to, language)] as const;
   return (
     <section className={styles["recent"]} aria-labelledby="recent">
       <h2 id="recent">
         {say("recent.title")} <a href={linkTo("timeline")}>{say("timeline.title")}</a>
       </h2>
-      {lanes.length === 0 && <p>{say("recent.none")}</p>}
-      {lanes.length > 0 && (
-        <div className={styles["lanes"]} style={{ height: lanes.length * LANE_PX }}>
-          <ul>
-            {lanes.map(({ sessionId, agentId, title }) => (
-              <LaneName
-                key={sessionId}
-                agent={agentName(agentId)}
-                title={title}
-                href={linkTo("session", { sessionId })}
-                style={{ height: LANE_PX }}
-              />
-            ))}
-          </ul>
-          <canvas ref={canvas} role="img" aria-label={say("recent.picture", { sessions: lanes.length })} />
-        </div>
+      {lanes.length === 0 ? (
+        <>
+          <p>{say("recent.none")}</p>
+          <AxisEnds ends={ends} />
+        </>
+      ) : (
+        <StillLanes
+          linkTo={linkTo}
+          agentName={agentName}
+          lanes={lanes}
+          marks={marksOf}
+          span={{ from, to }}
+          end={to}
+          label={say("recent.picture", { sessions: lanes.length })}
+          ends={ends}
+          revision={revision}
+        />
       )}
-      <p className={styles["axis"]} aria-hidden="true">
-        <span>{clockOf(from, language)}</span>
-        <span>{clockOf(to, language)}</span>
-      </p>
     </section>
   );
 });

@@ -1,10 +1,11 @@
-import { useEffect, useRef, useState } from "react";
+import { useState } from "react";
 import type { Health, Readiness } from "../../src/client/answers.ts";
 import { ClientError } from "../../src/client/client-error.ts";
 import { useClient } from "../../src/react/hooks.ts";
+import { Faults } from "../parts/faults.tsx";
+import { usePolled } from "../parts/use-polled.ts";
 import { failureText } from "../words/failure-text.ts";
 import { useWords } from "../words/words.tsx";
-import { Catalogue, Faults } from "./catalogue.tsx";
 import { type Counted, Figures } from "./figures.tsx";
 import { metricLabelOf, readMetrics } from "./metrics-text.ts";
 import styles from "./node.module.css";
@@ -37,7 +38,6 @@ export function NodeView() {
       {now && !now.samples && <p className={styles["quiet"]}>{say("node.operators")}</p>}
       <Nodes readings={readings} />
       {now?.samples && <Figures readings={ofOneNode(readings)} />}
-      {now?.samples && <Catalogue hash={now.ready.catalog.hash} />}
     </section>
   );
 }
@@ -46,44 +46,30 @@ function useReadings(): { readings: readonly Reading[]; failure: Error | undefin
   const client = useClient();
   const [readings, setReadings] = useState<readonly Reading[]>([]);
   const [failure, setFailure] = useState<Error>();
-  const isPolling = useRef(false);
-  useEffect(() => {
-    const leaving = new AbortController();
-    const { signal } = leaving;
-    const poll = async () => {
-      if (isPolling.current || document.hidden) return;
-      isPolling.current = true;
-      try {
-        const [health, ready, text, list] = await Promise.all([
-          client.getHealth({ signal }),
-          client.getReadiness({ signal }),
-          client.getMetrics({ signal }).catch(nothingForOthers),
-          client.listNodes({ signal }).catch(nothingForOthers),
-        ]);
-        const samples = text === undefined ? undefined : readMetrics(text);
-        const reading = {
-          at: Date.now(),
-          health,
-          ready,
-          samples,
-          nodes: undefined,
-          ...list,
-        };
-        setReadings((known) => [...known.slice(1 - KEPT), reading]);
-        setFailure(undefined);
-      } catch (error) {
-        if (!signal.aborted) setFailure(error as Error);
-      } finally {
-        isPolling.current = false;
-      }
-    };
-    void poll();
-    const timer = setInterval(() => void poll(), EVERY_MS);
-    return () => {
-      clearInterval(timer);
-      leaving.abort();
-    };
-  }, [client]);
+  const read = async (signal: AbortSignal) => {
+    try {
+      const [health, ready, text, list] = await Promise.all([
+        client.getHealth({ signal }),
+        client.getReadiness({ signal }),
+        client.getMetrics({ signal }).catch(nothingForOthers),
+        client.listNodes({ signal }).catch(nothingForOthers),
+      ]);
+      const samples = text === undefined ? undefined : readMetrics(text);
+      const reading = {
+        at: Date.now(),
+        health,
+        ready,
+        samples,
+        nodes: undefined,
+        ...list,
+      };
+      setReadings((known) => [...known.slice(1 - KEPT), reading]);
+      setFailure(undefined);
+    } catch (error) {
+      if (!signal.aborted) setFailure(error as Error);
+    }
+  };
+  usePolled(read, EVERY_MS, client);
   return { readings, failure };
 }
 

@@ -153,7 +153,7 @@ function handleControlKey({ code, shiftKey }: KeyboardEvent): boolean {
 }
 
 const LIST = [
-  ["1 … 6", "keys.views"],
+  ["1 … 7", "keys.views"],
   ["← →", "keys.events"],
   ["[ ]", "keys.decisions"],
   ["Home End", "keys.ends"],

@@ -18,6 +18,7 @@ const SessionView = lazy(async () => ({ default: (await loadSessionView()).Sessi
 const MachineView = lazy(async () => ({ default: (await import("../machine/machine-view.tsx")).MachineView }));
 const TimelineView = lazy(async () => ({ default: (await import("../timeline/timeline-view.tsx")).TimelineView }));
 const SequenceView = lazy(async () => ({ default: (await import("../sequence/sequence-view.tsx")).SequenceView }));
+const PolicyView = lazy(async () => ({ default: (await import("../policy/policy-view.tsx")).PolicyView }));
 const NodeView = lazy(async () => ({ default: (await import("../node/node-view.tsx")).NodeView }));
 
 /** The tabs in order; the first one is shown for an address without a view. */
@@ -27,6 +28,7 @@ export const VIEWS: readonly [View, ...View[]] = [
   { name: "machine", title: "machine.title", show: MachineView, isOfFloor: true },
   { name: "timeline", title: "timeline.title", show: TimelineView, isOfFloor: true },
   { name: "sequence", title: "sequence.title", show: SequenceView, isOfFloor: true },
+  { name: "policy", title: "policy.title", show: PolicyView, isOfFloor: false },
   { name: "node", title: "node.title", show: NodeView, isOfFloor: false },
 ];
 

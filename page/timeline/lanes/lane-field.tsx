@@ -2,12 +2,12 @@ import { useEffect, useRef, useState } from "react";
 import { countLeading } from "../../log/count-leading.ts";
 import { floorSeqOf, timeOf } from "../../log/log-event.ts";
 import { useHere } from "../../moment/here.tsx";
-import { lengthText } from "../../moment/time-text.ts";
 import { useViewport } from "../../parts/screen/use-viewport.ts";
 import { useWords } from "../../words/words.tsx";
 import styles from "../timeline.module.css";
 import type { ShownAxis } from "../use-axis.ts";
 import { useZoomWheel, type Zoom } from "../use-zoom.ts";
+import { GapMarks } from "./gap-marks.tsx";
 import { LaneName } from "./lane-name.tsx";
 import type { Lane, Lanes } from "./lanes.ts";
 import { LANE_PX, paintLanes } from "./paint-lanes.ts";
@@ -101,21 +101,12 @@ function useChoose(): (time: number) => void {
 
 /** The lengths of folded gaps and the chosen moment, above the painted lanes. */
 function Overlay({ shown: { axis, gaps, span } }: { shown: ShownAxis }) {
-  const { language } = useWords();
   const { log, count, at, isFile } = useHere();
   const part = (point: number) => `${((point - span.from) / (span.to - span.from)) * 100}%`;
   const now = log.events[count - 1];
   return (
     <>
-      {gaps.map(({ point, width, ms }) => (
-        <span
-          key={point}
-          className={styles["gap"]}
-          style={{ left: part(point), width: `${(width / (span.to - span.from)) * 100}%` }}
-        >
-          ⋯ {lengthText(ms, language)}
-        </span>
-      ))}
+      <GapMarks gaps={gaps} span={span} />
       {now && (at !== undefined || isFile) && (
         <span className={styles["cursor"]} style={{ left: part(axis.pointOf(timeOf(now))) }} />
       )}

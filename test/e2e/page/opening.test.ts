@@ -88,7 +88,7 @@ describePage("opening the page", (open) => {
     const session = await new E2eClient(node).hold("general");
     const page = await open("about:blank");
     await page.addInitScript(AS_OLDEST_BROWSER);
-    for (const view of ["floor", "session", "timeline", "sequence", "machine", "node"]) {
+    for (const view of ["floor", "session", "timeline", "sequence", "machine", "policy", "node"]) {
       await page.goto(addressOf(node, view, session));
       await page.getByRole("navigation", { name: "Views" }).locator("[aria-current]").waitFor();
       await connected(page);

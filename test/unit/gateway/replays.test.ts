@@ -1,5 +1,6 @@
 import { expect, test, vi } from "vitest";
 import { MemoryBus } from "../../../src/bus/memory-bus.ts";
+import type { Store } from "../../../src/store/store.ts";
 import { openGateway } from "../../support/nodes/gateway-stage.ts";
 import { PATIENCE_MS } from "../../support/runner/patience.ts";
 import { VirtualClock } from "../../support/runner/virtual-clock.ts";
@@ -17,7 +18,7 @@ async function openHeld() {
     await answers.promise;
     return { entries: [], head: 0, lowWater: 0 };
   };
-  const store = withMethods(new MemoryStore(), { readFloorLogBack });
+  const store = withMethods(new MemoryStore() as Store, { readFloorLogBack });
   const clock = new VirtualClock();
   const { url } = await openGateway({ store, bus: new MemoryBus(), clock });
   const replay = async (init: RequestInit = {}) => {
