@@ -62,8 +62,9 @@ const TALKING = [
 const PAGE = "test/e2e/page/**/*.test.ts";
 /**
  * Minutes of real processes: whole clusters, packages, proxies, coding agents, attacks, the client in several browsers, a
- * page whose server or sign-in is gone, its sessions, keys, sheets, copies and deletions, each view in each theme,
- * language and size; and large floors explored to their end. `npm run test:long` runs them, `npm test` the rest, and CI both.
+ * page whose server or sign-in is gone, its sessions, keys, sheets, copies, deletions and policies, each view in each
+ * theme, language and size; and large floors explored to their end. `npm run test:long` runs them, `npm test` the
+ * rest, and CI both.
  */
 const LONG_TESTS = [
   "test/e2e/attacks/**/*.test.ts",
@@ -76,6 +77,7 @@ const LONG_TESTS = [
   "test/e2e/page/focus.test.ts",
   "test/e2e/page/keys.test.ts",
   "test/e2e/page/looks.test.ts",
+  "test/e2e/page/policy.test.ts",
   "test/e2e/page/resilience.test.ts",
   "test/e2e/page/session.test.ts",
   "test/e2e/page/sheets.test.ts",

@@ -4,7 +4,7 @@ import { useWords } from "../words/words.tsx";
 import styles from "./policy.module.css";
 
 /** What a cell says, as in “ducks -14 dB”. */
-export function wordOf({ effect, level }: MatrixCell, say: Say): string {
+export function cellText({ effect, level }: MatrixCell, say: Say): string {
   const word = say(`matrix.${effect}`);
   return level === undefined ? word : `${word} ${level} dB`;
 }
@@ -37,7 +37,7 @@ export function MatrixTable({ matrix: { agents, rows } }: { matrix: Matrix }) {
                 </th>
                 {cells.map((cell) => (
                   <td key={cell.challenger} data-effect={cell.effect}>
-                    {wordOf(cell, say)}
+                    {cellText(cell, say)}
                   </td>
                 ))}
               </tr>

@@ -11,7 +11,7 @@ import { useAct } from "../parts/use-act.ts";
 import { PageError } from "../words/failure-text.ts";
 import type { Say } from "../words/sentence.ts";
 import { useWords } from "../words/words.tsx";
-import { Difference } from "./difference.tsx";
+import { MatrixChanges } from "./matrix-changes.tsx";
 import styles from "./policy.module.css";
 import { Replayed, replaySentence } from "./replayed.tsx";
 
@@ -53,7 +53,7 @@ export function OtherCatalogue({ mayCompare }: { mayCompare: boolean }) {
   const compare = (yaml: string) =>
     ask(async (signal) => {
       const difference = await client.compareCatalogue(yaml, {}, { signal });
-      return { shown: <Difference difference={difference} />, sentence: "" };
+      return { shown: <MatrixChanges difference={difference} />, sentence: "" };
     });
   const replay = (lastMs: number) =>
     ask(async (signal) => {

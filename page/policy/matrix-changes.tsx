@@ -1,12 +1,12 @@
 import type { CatalogueDifference } from "../../src/client/answers.ts";
 import { useWords } from "../words/words.tsx";
-import { wordOf } from "./matrix-table.tsx";
+import { cellText } from "./matrix-table.tsx";
 
 /** The maximum number of changed cells that are listed. */
 const MAX_LISTED = 500;
 
 /** What another catalogue changes in the matrix of the one in use. */
-export function Difference({ difference }: { difference: CatalogueDifference }) {
+export function MatrixChanges({ difference }: { difference: CatalogueDifference }) {
   const { say } = useWords();
   const { added, removed, priorities, cells, changed, parts } = difference;
   const agents = [
@@ -25,8 +25,9 @@ export function Difference({ difference }: { difference: CatalogueDifference }) 
         ))}
         {cells.slice(0, MAX_LISTED).map(({ holder, challenger, before, after }) => (
           <li key={`${holder} ${challenger}`}>
-            {say("matrix.cell", { holder, challenger })} <span data-effect={before.effect}>{wordOf(before, say)}</span>{" "}
-            → <b data-effect={after.effect}>{wordOf(after, say)}</b>
+            {say("matrix.cell", { holder, challenger })}{" "}
+            <span data-effect={before.effect}>{cellText(before, say)}</span> →{" "}
+            <b data-effect={after.effect}>{cellText(after, say)}</b>
           </li>
         ))}
       </ul>
