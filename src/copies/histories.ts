@@ -33,11 +33,12 @@ export class Histories {
   /**
    * Create a session by a command that `plan` makes after it has written the session's history. A concurrent repeat
    * gets the answer of the first request. All repeats use the same session id.
+   * @param connectionId to bind the session to; null: to none
    * @throws AppError `busy`, or the error that refuses the write
    */
   async create(
     identity: Identity,
-    connectionId: ConnectionId | undefined,
+    connectionId: ConnectionId | undefined | null,
     plan: (history: StagedHistory) => Promise<Write>,
   ): Promise<Accepted> {
     const { caller, commandId, bodyHash } = identity;
@@ -96,7 +97,7 @@ export class Histories {
 
   async #create(
     identity: Identity,
-    connectionId: ConnectionId | undefined,
+    connectionId: ConnectionId | undefined | null,
     plan: (history: StagedHistory) => Promise<Write>,
     read?: (history: StagedHistory) => Promise<string>,
   ): Promise<Accepted> {
@@ -107,7 +108,8 @@ export class Histories {
     try {
       const bodyHash = read ? `${identity.bodyHash} ${await read(history)}` : identity.bodyHash;
       return await commands.carryOut({ ...identity, bodyHash }, () => plan(history), {
-        connection: () => connections.forNewSession(connectionId, caller.ownerId),
+        connection: async () =>
+          connectionId === null ? undefined : connections.forNewSession(connectionId, caller.ownerId),
         find: async () => {
           const found = await visibleTo(caller).find(sessionId);
           return found?.tombstone ? undefined : found;

@@ -78,6 +78,7 @@ export const LOGGED_EVENTS = {
     title: z.string().optional(),
     summary: z.string().optional(),
     summaryId: MessageId.optional(),
+    summaryContinues: z.literal(true).optional(),
     summaryFailure: SummaryFailure.optional(),
     mode: z.string().optional(),
     tokenUsage: TokenUsage.optional(),

@@ -147,7 +147,7 @@ function logFailure(step: SessionStep, summaryFailure: SummaryFailure): void {
 function keepSummary(
   step: SessionStep,
   { id, agentId }: SessionWork,
-  { text, upTo }: OutcomeOf<"written">,
+  { text, upTo, hasMore }: OutcomeOf<"written">,
   usage: Usage | undefined,
 ): void {
   const { context, facts, given } = step;
@@ -168,5 +168,5 @@ function keepSummary(
   context.summary = headlineOf(text);
   facts.push({ type: "message.add", message });
   const data = { summary: context.summary, summaryId: message.id, tokenUsage: context.tokenUsage };
-  logEvent(step, "session_updated", data);
+  logEvent(step, "session_updated", { ...data, ...(hasMore && { summaryContinues: true as const }) });
 }

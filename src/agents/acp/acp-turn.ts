@@ -38,8 +38,6 @@ const ECHO_MS = 2_000;
 const MAX_REPEAT_MS = 60_000;
 /** The maximum number of prompts in one run: the user's message, and the user's reason for each rejection. */
 const MAX_PROMPTS = 20;
-/** The JSON-RPC code of a request whose parameters are refused. */
-const INVALID_PARAMS = -32_602;
 /** Reasons to stop that need no note at the message; a refusal fails the run. */
 const WHOLE: ReadonlySet<unknown> = new Set([undefined, null, "end_turn", "refusal", "cancelled"]);
 
@@ -57,6 +55,9 @@ interface Repeated {
   /** Those of them before its answer, once that was read. What follows is read before the request settles. */
   beforeAnswer?: number;
 }
+
+/** The id of a call of a sub-agent's session, which counts its calls from the beginning too. */
+const otherCallId = (sessionId: string, toolCallId: string): string => `${sessionId}/${toolCallId}`;
 
 /** One turn with a coding agent over its standard streams, from the handshake to the end of its process. */
 export class AcpTurn {
@@ -152,21 +153,10 @@ export class AcpTurn {
 
   async #connect(): Promise<void> {
     const { client, RequestError } = await import("@agentclientprotocol/sdk");
-    const mustBeOwn = (sessionId: unknown) => {
-      if (this.#isOwn(sessionId)) return;
-      this.#noteStranger();
-      throw new RequestError(INVALID_PARAMS, "The request names another session than that of this run.");
-    };
+    // The program works for this run alone, and so do its sub-agents, which have sessions of their own.
     const app = client({ name: "interlock" })
-      .onRequest("session/request_permission", ({ params, signal }) => {
-        mustBeOwn(params.sessionId);
-        return this.#decide(params, signal);
-      })
-      .onRequest("elicitation/create", ({ params, signal }) => {
-        // A form may belong to a request of this connection, such as a login, and then it names no session.
-        if ("sessionId" in params) mustBeOwn(params.sessionId);
-        return this.#user.fill(params, signal) as never;
-      })
+      .onRequest("session/request_permission", ({ params, signal }) => this.#decide(params, signal))
+      .onRequest("elicitation/create", ({ params, signal }) => this.#user.fill(params, signal) as never)
       .onRequest("*", ({ method }) => {
         throw RequestError.methodNotFound(method);
       });
@@ -351,7 +341,7 @@ export class AcpTurn {
   #update(params: unknown): void {
     const notification = Notification.safeParse(params).data;
     if (!notification) return;
-    if (!this.#isOwn(notification.sessionId)) return this.#noteStranger();
+    if (!this.#isOwn(notification.sessionId)) return this.#updateOther(notification);
     if (this.#repeated) {
       this.#repeated.count += 1;
       this.#run.noteReply();
@@ -360,6 +350,14 @@ export class AcpTurn {
     // Ignore late output of an earlier turn.
     if (!this.#prompting) return;
     for (const part of this.#reader.read(notification.update)) this.#run.emit(part);
+  }
+
+  /** Of a sub-agent's session, what became of a call that the user was asked about; the rest is ignored. */
+  #updateOther({ sessionId, update }: Notification): void {
+    const { toolCallId } = update;
+    const own = typeof toolCallId === "string" && otherCallId(sessionId, toolCallId);
+    if (!own || !this.#reader.knows(own) || !this.#prompting) return this.#noteStranger();
+    for (const part of this.#reader.read({ ...update, toolCallId: own })) this.#run.emit(part);
   }
 
   /** Whether this is the run's session, or the one that it tries to continue. */
@@ -379,7 +377,9 @@ export class AcpTurn {
   async #decide(params: unknown, cancelled: AbortSignal) {
     const permission = Permission.safeParse(params).data;
     if (!permission || !this.#prompting) return CANCELLED;
-    const toolCall = this.#reader.clean(permission.toolCall);
+    const { sessionId, toolCall: asked } = permission;
+    const toolCallId = this.#isOwn(sessionId) ? asked.toolCallId : otherCallId(sessionId, asked.toolCallId);
+    const toolCall = this.#reader.clean({ ...asked, toolCallId });
     for (const part of this.#reader.tool(toolCall, true)) this.#run.emit(part);
     return await this.#user.permit(permission, this.#reader.callOf(toolCall), cancelled);
   }

@@ -67,7 +67,8 @@ export const Notification = z.looseObject({
   sessionId: text,
   update: z.looseObject({ sessionUpdate: text, _meta: Meta }),
 });
-type Update = z.infer<typeof Notification>["update"];
+export type Notification = z.infer<typeof Notification>;
+type Update = Notification["update"];
 
 interface Call {
   name: string;
@@ -136,6 +137,11 @@ export class UpdateReader {
       default:
         return [];
     }
+  }
+
+  /** Whether a call with this id was reported, and is remembered. */
+  knows(toolCallId: string): boolean {
+    return this.#calls.get(idOf(toolCallId))?.isReported === true;
   }
 
   /** A tool call without secrets. */

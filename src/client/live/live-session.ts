@@ -208,7 +208,7 @@ export class LiveSession extends Live<SessionLiveView> {
     void this.#readSession();
   }
 
-  #update({ summaryFailure, ...change }: ServerEventOf<"session_updated">["data"]): void {
+  #update({ summaryFailure, summaryContinues: _, ...change }: ServerEventOf<"session_updated">["data"]): void {
     if (summaryFailure || change.summaryId !== undefined) this.change({ summaryFailure });
     const reply = change.played && this.#messages.get(change.played.messageId);
     if (reply) {

@@ -1,24 +1,57 @@
 import { z } from "zod";
+import { type AgentEntry, type Catalog, isOpenTo } from "../../config/catalog/catalog.ts";
 import type { Histories } from "../../copies/histories.ts";
 import { listPoints, RollbackPoint } from "../../copies/rollback-points.ts";
+import type { Caller } from "../../gateway/access/caller.ts";
+import { newTarget } from "../../gateway/chat-commands.ts";
+import type { Identity } from "../../gateway/idempotent-commands.ts";
 import type { CommandContext, Routes } from "../../gateway/route-context.ts";
 import { FollowedSessionLog } from "../../gateway/streams/followed-log.ts";
 import type { FollowedEntry } from "../../gateway/streams/follower.ts";
 import type { Followers } from "../../gateway/streams/followers.ts";
 import type { Streams } from "../../gateway/streams/open-streams.ts";
 import { Track, type TrackReader } from "../../gateway/streams/track.ts";
+import { MAX_CONTENT } from "../../protocol/client-message.ts";
 import { AppError } from "../../protocol/errors.ts";
 import type { LoggedData } from "../../protocol/event.ts";
 import { parseFrame } from "../../protocol/frames.ts";
-import { CommandId, type FloorId, type Seq, SessionId } from "../../protocol/ids.ts";
-import { Usage } from "../../protocol/message.ts";
+import { AgentId, CommandId, type FloorId, type MessageId, Name, type Seq, SessionId } from "../../protocol/ids.ts";
+import { type Message, Usage } from "../../protocol/message.ts";
 import type { Clock } from "../../shared/ports/clock.ts";
+import { cleanText } from "../../shared/text.ts";
 import type { LogStore, MessageStore } from "../../store/store.ts";
 import { mustHaveRoom } from "../run-stream.ts";
 import { WaitingReply } from "../whole-run.ts";
 
+const Said = z.looseObject({
+  role: z.string().max(64),
+  content: z.string().max(MAX_CONTENT).overwrite(cleanText).nullish(),
+});
+type Said = z.infer<typeof Said>;
+
+const Compressed = z
+  .object({
+    sessionId: SessionId.optional(),
+    messages: z.array(Said).min(1).max(2_000).optional(),
+    agentId: AgentId.optional(),
+    workspaceId: Name.optional(),
+    commandId: CommandId.optional(),
+  })
+  .refine(({ sessionId, messages }) => sessionId !== undefined || messages !== undefined, {
+    message: "needs sessionId or messages",
+  });
+type Compressed = z.infer<typeof Compressed>;
+
+type SummaryOutcome = Pick<LoggedData<"session_updated">, "summaryId" | "summaryContinues" | "summaryFailure">;
+
+const isComplete = ({ summaryId, summaryContinues, summaryFailure }: SummaryOutcome): boolean =>
+  summaryFailure !== undefined || (summaryId !== undefined && !summaryContinues);
+
+type Address = { sessionId: SessionId; floorId: FloorId };
+
 /** What these routes depend on. */
 interface Context extends CommandContext {
+  catalog: () => Catalog;
   followers: Followers;
   histories: Histories;
   streams: Streams;
@@ -28,7 +61,7 @@ interface Context extends CommandContext {
 
 /** Requests of the clients of the service before this one, which name a session in the query or the body. */
 export function formerClientRoutes(app: Routes, context: Context): void {
-  const { commands, followers, store, streams, visibleTo } = context;
+  const { commands, followers, histories, store, streams, visibleTo } = context;
 
   app.get(
     "/session/rollback-points",
@@ -66,8 +99,8 @@ export function formerClientRoutes(app: Routes, context: Context): void {
         operationId: "compressContext",
         summary: "Summarise a session, and wait for the summary",
         description:
-          "As `summarize`, but answered with the summary itself. `result` is null if nothing was said since the last one. A failure is the error for which no summary was written.",
-        body: z.object({ sessionId: SessionId, commandId: CommandId.optional() }),
+          "As `summarize`, but answered with the summary itself. `result` is null if nothing was said since the last one. A failure is the error for which no summary was written. `messages` are summarised in a session of their own, which is archived then.",
+        body: Compressed,
         response: {
           200: z.object({
             success: z.literal(true),
@@ -79,37 +112,101 @@ export function formerClientRoutes(app: Routes, context: Context): void {
     async (request, reply) => {
       const caller = await context.authenticate(request);
       const identity = await commands.identify(caller, request, request.body);
-      const { sessionId, floorId } = await visibleTo(caller).locate(request.body.sessionId);
       mustHaveRoom(streams, request.caller);
-      const command = { type: "session.summarize" as const, sessionId };
-      const { seq = 0 } = await commands.carryOut(identity, async () => ({ floorId, command }));
       const writer = new WaitingReply(reply);
-      const waiting = await followSummary({ sessionId, floorId }, seq, writer);
-      streams.add({ writer, close: waiting.close }, request.caller);
-      waiting.advance();
-      await writer.ended;
-      const { summaryId, summaryFailure } = waiting.outcome();
-      if (summaryFailure?.errorCode) throw new AppError(summaryFailure.errorCode, summaryFailure.message);
-      const message = summaryId && (await store.findMessage(sessionId, summaryId));
-      if (!message) return { success: true as const, result: null };
-      const { content: summary, usage } = message;
-      return { success: true as const, result: { summary, ...(usage && { usage }) } };
+      const { body } = request;
+      if (body.messages === undefined) {
+        const address = await visibleTo(caller).locate(body.sessionId!);
+        return { success: true as const, result: await summarise(address, identity, request.caller, writer) };
+      }
+      const made = await storeMessages(body, body.messages, identity);
+      if (!made) return { success: true as const, result: null };
+      const part = (name: string) => ({
+        ...identity,
+        commandId: commands.deriveId<MessageId>(identity, name),
+        isKeyed: true,
+      });
+      try {
+        return { success: true as const, result: await summarise(made, part("summarize"), request.caller, writer) };
+      } finally {
+        const command = { type: "session.archive" as const, sessionId: made.sessionId };
+        await commands.carryOut(part("archive"), async () => ({ floorId: made.floorId, command }));
+      }
     },
   );
 
+  /** Request a summary of a session, and wait for it. @returns null if nothing was said since the last one */
+  async function summarise(address: Address, identity: Identity, caller: Caller | undefined, writer: WaitingReply) {
+    const { sessionId, floorId } = address;
+    const command = { type: "session.summarize" as const, sessionId };
+    const { seq = 0 } = await commands.carryOut(identity, async () => ({ floorId, command }));
+    const waiting = await followSummary(address, seq, writer);
+    streams.add({ writer, close: waiting.close }, caller);
+    waiting.advance();
+    await writer.ended;
+    const { summaryId, summaryFailure } = waiting.outcome();
+    if (summaryFailure?.errorCode) throw new AppError(summaryFailure.errorCode, summaryFailure.message);
+    const message = summaryId && (await store.findMessage(sessionId, summaryId));
+    if (!message) return null;
+    const { content: summary, usage } = message;
+    return { summary, ...(usage && { usage }) };
+  }
+
+  /**
+   * Make a session with the messages of a request, which is bound to no connection.
+   * @returns undefined if none of them is of the user or the assistant
+   * @throws AppError `agent_not_found`; `illegal_command` if no agent writes summaries
+   */
+  async function storeMessages(
+    { agentId: named, workspaceId }: Compressed,
+    messages: readonly Said[],
+    identity: Identity,
+  ): Promise<Address | undefined> {
+    const { caller, locale } = identity;
+    const said = messages.flatMap(({ role, content }): Pick<Message, "role" | "content">[] =>
+      content && (role === "user" || role === "assistant") ? [{ role, content }] : [],
+    );
+    if (said.length === 0) return undefined;
+    const agentId = named ?? summarising(workspaceId);
+    const { session } = await histories.create(identity, null, async (history) => {
+      const { sessionId } = history;
+      const createdAt = context.clock.now();
+      for (const [index, one] of said.entries()) {
+        await history.add({ id: `m${index}` as MessageId, sessionId, ...one, status: "success", createdAt });
+      }
+      const { floorId, creates } = newTarget(caller, sessionId, { agentId, workspaceId, locale });
+      const imported = await history.finish({ by: "import" });
+      return {
+        floorId,
+        command: { type: "session.copy", sessionId, session: creates, history: imported, activate: false },
+      };
+    });
+    return { sessionId: session!.id, floorId: session!.floorId };
+  }
+
+  /** The default agent, if it writes summaries, or else the first one that does. Without one the floor refuses. */
+  function summarising(workspaceId: string | undefined): AgentId {
+    const { agents, defaultAgentId } = context.catalog();
+    const writes = (agent: AgentEntry | undefined) =>
+      agent?.enabled &&
+      agent.adapter.kind === "ai-sdk" &&
+      agent.adapter.summary !== undefined &&
+      isOpenTo(agent, workspaceId);
+    if (writes(agents.get(defaultAgentId))) return defaultAgentId;
+    const other = [...agents.values()].find(writes);
+    if (!other) throw new AppError("illegal_command", "No agent writes summaries: no entry has a summary.");
+    return other.id;
+  }
+
   /** Read a session's log after a `seq` until it says what became of the summary; then end the writer. */
-  async function followSummary(
-    { sessionId, floorId }: { sessionId: SessionId; floorId: FloorId },
-    after: Seq,
-    writer: WaitingReply,
-  ) {
+  async function followSummary({ sessionId, floorId }: Address, after: Seq, writer: WaitingReply) {
     const log = new FollowedSessionLog(store, sessionId);
-    let outcome: Pick<LoggedData<"session_updated">, "summaryId" | "summaryFailure"> = {};
+    let outcome: SummaryOutcome = {};
     const receive = (entry: FollowedEntry): "go" | "end" => {
       const seq = log.seqOf(entry);
       if (seq === undefined || seq <= after) return "go";
       if (entry.type === "session_updated") outcome = (parseFrame(entry.frame) as { data: typeof outcome }).data;
-      if (outcome.summaryId ?? outcome.summaryFailure) writer.end();
+      if (isComplete(outcome)) writer.end();
       else if (entry.ends) writer.fail(new AppError("session_archived"));
       else return "go";
       return "end";

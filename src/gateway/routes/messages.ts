@@ -1,20 +1,18 @@
 import { z } from "zod";
-import type { Bus } from "../../bus/bus.ts";
 import { type Catalog, listAgents } from "../../config/catalog/catalog.ts";
 import { Copies, type CopiesContext } from "../../copies/copies.ts";
 import { findPoint } from "../../copies/rollback-points.ts";
 import { ClientMessage, findAgentIdFault } from "../../protocol/client-message.ts";
 import { AppError, type ErrorCode } from "../../protocol/errors.ts";
-import { dataFrame, envelopeJson } from "../../protocol/frames.ts";
+import { envelopeJson } from "../../protocol/frames.ts";
 import { type SessionId, userOf } from "../../protocol/ids.ts";
 import { confirmationAnswer, questionAnswer } from "../../protocol/interaction.ts";
 import type { Command } from "../../protocol/internal/command.ts";
-import { encodeFloorMessage, floorTopic } from "../../protocol/internal/floor-message.ts";
 import { SwitchOutcome } from "../../protocol/internal/reply.ts";
 import { STATES } from "../../protocol/session.ts";
 import { flow } from "../../shared/flow.ts";
 import type { Trace } from "../../shared/ports/tracer.ts";
-import type { BlobStore, ConnectionRow, StoreEpoch } from "../../store/store.ts";
+import type { ConnectionRow } from "../../store/store.ts";
 import type { Caller } from "../access/caller.ts";
 import type { VisibleSessions } from "../access/visible-sessions.ts";
 import { type ChatCommands, newTarget, type Target, userZoneOf } from "../chat-commands.ts";
@@ -71,13 +69,11 @@ interface Context extends TurnContext, CopiesContext {
   catalog: () => Catalog;
   chats: ChatCommands;
   connections: Connections;
-  store: BlobStore & StoreEpoch;
-  bus: Bus;
 }
 
 /** `POST /message`: a client's message, to a session or to a new one. */
 export function messageRoutes(app: Routes, context: Context): void {
-  const { commands, connections, store, chats } = context;
+  const { commands, connections, chats } = context;
   const copies = new Copies(context);
 
   const schema = {
@@ -103,7 +99,7 @@ export function messageRoutes(app: Routes, context: Context): void {
       return await answer(message, identity, resolved);
     } catch (thrown) {
       const error = inOrder(message, toAppError(thrown));
-      await notify(error.code, error.message, await heardBy(message, error.code, identity, resolved));
+      await notify(error.code, error.message, identity, resolved);
       if (message.type !== "switch_agent" || !SWITCH_OUTCOMES.has(error.code)) throw error;
       const { code: errorCode, message: text } = error;
       const availableAgents = listAgents(context.catalog());
@@ -159,20 +155,16 @@ export function messageRoutes(app: Routes, context: Context): void {
     resolved: Resolved,
   ): Promise<z.infer<typeof TurnAnswer>> {
     const { rollback } = message;
-    const { caller } = identity;
     try {
       const target = await findTarget(message, identity, resolved);
-      // These clients name no connection. Their own is bound to the session.
-      const open = resolved.connection ?? (await connections.forNewSession(undefined, caller.ownerId));
-      if (open?.slots.some(({ sessionId }) => sessionId === target.sessionId)) resolved.connection = open;
       const find = (sessions: VisibleSessions, id: SessionId) => findPoint(sessions, id, rollback.messageIndex);
       const reply = await copies.rollBack(identity, target.sessionId, find);
-      await send(resolved, "rollback_result", { success: true, sessionId: reply.sessionId });
+      await send(identity, resolved, "rollback_result", { success: true, sessionId: reply.sessionId });
       return turnAnswer(context, reply);
     } catch (thrown) {
       const error = toAppError(thrown);
       const sessionId = resolved.target?.sessionId ?? message.sessionId;
-      await send(resolved, "rollback_result", { success: false, sessionId, error: error.message });
+      await send(identity, resolved, "rollback_result", { success: false, sessionId, error: error.message });
       throw error;
     }
   }
@@ -198,8 +190,7 @@ export function messageRoutes(app: Routes, context: Context): void {
     // Undefined for a repeat, which gets the first answer.
     const { target } = resolved;
     if (target && outcome?.errorCode) {
-      const { errorCode, message: text = "" } = outcome;
-      await notify(errorCode, text, await heardBy(message, errorCode, identity, resolved));
+      await notify(outcome.errorCode, outcome.message ?? "", identity, resolved);
     }
     const created = sessionId === made ? (target ?? (await findMade())) : undefined;
     const user = created && { userId: userOf(created.floorId) };
@@ -207,19 +198,18 @@ export function messageRoutes(app: Routes, context: Context): void {
   }
 
   /**
-   * The session or connection whose stream reports a failure. Clients wait for the failure of a `switch_agent`, and no
-   * client reads the stream of a session that is unknown or has ended. The caller's own connection then reports it,
-   * even if the message does not name it.
+   * The connection whose stream reports what became of a message: the named one. Clients of other servers name none and
+   * wait for the event: theirs is the caller's own that counts for such requests, if it is bound to the session, or if
+   * nobody reads the session's stream. Other readers of the session did not ask.
    */
   async function heardBy(
-    message: ClientMessage,
-    errorCode: ErrorCode,
     { caller }: Identity,
-    resolved: Resolved,
-  ): Promise<Resolved> {
-    const isUnread = resolved.target === undefined || errorCode === "session_archived";
-    if (message.type !== "switch_agent" || resolved.connection || !isUnread) return resolved;
-    return { ...resolved, connection: await connections.openOf(caller.ownerId) };
+    { connection, target }: Resolved,
+    isUnread: boolean,
+  ): Promise<ConnectionRow | undefined> {
+    if (connection) return connection;
+    const own = await connections.openOf(caller.ownerId);
+    return isUnread || own?.slots.some(({ sessionId }) => sessionId === target?.sessionId) ? own : undefined;
   }
 
   /**
@@ -275,31 +265,30 @@ export function messageRoutes(app: Routes, context: Context): void {
     }
   }
 
-  /** Report the failure on the stream too: to the named connection, or else to the session's live readers. */
-  async function notify(errorCode: ErrorCode, text: string, resolved: Resolved): Promise<void> {
-    // Readers of a session that belongs to another caller receive nothing. A new session has no readers.
-    const isReadable = errorCode !== "session_not_found" && !resolved.target?.creates;
-    const target = isReadable ? resolved.target : undefined;
+  /** Report the failure on a stream too. */
+  async function notify(errorCode: ErrorCode, text: string, identity: Identity, resolved: Resolved): Promise<void> {
+    const { connection, target } = resolved;
+    // What the caller may not see is not named. A new session does not exist yet.
+    const isKnown = errorCode !== "session_not_found" && !target?.creates;
     const isAboutAgents = AGENT_ERRORS.has(errorCode);
     const data = { errorCode, message: text, ...(isAboutAgents && { availableAgents: listAgents(context.catalog()) }) };
-    await send({ ...resolved, target }, "error", data);
+    const isUnread = !isKnown || errorCode === "session_archived";
+    await send(identity, { connection, target: isKnown ? target : undefined }, "error", data, isUnread);
   }
 
-  /** Send an event that is not logged to the named connection, or else to the session's live readers. */
+  /** Send an event that is not logged to the connection that hears of the message, if there is one. */
   async function send(
-    { connection, target }: Resolved,
+    identity: Identity,
+    resolved: Resolved,
     type: "error" | "rollback_result",
     data: object,
+    isUnread = resolved.target === undefined,
   ): Promise<void> {
-    if (!connection && !target) return;
-    const about = target ? { sessionId: target.sessionId } : {};
+    const connection = await heardBy(identity, resolved, isUnread);
+    if (!connection) return;
+    const about = resolved.target && { sessionId: resolved.target.sessionId };
     const json = envelopeJson({ type, json: JSON.stringify(data), at: context.clock.now(), ...about });
-    if (connection) return connections.send(connection.id, { kind: "live", body: json });
-    const { floorId, sessionId } = target!;
-    const frame = dataFrame(json);
-    const { bus } = context;
-    const message = encodeFloorMessage({ kind: "live", floorId, sessionId, frame }, bus.isLocal);
-    await bus.publish(floorTopic(store.epoch, floorId), message);
+    await connections.send(connection.id, { kind: "live", body: json });
   }
 }
 

@@ -185,10 +185,13 @@ const BEHAVIOURS: Record<string, (text: string, prompt: Json[]) => unknown> = {
     say("And more.", "m2");
     return { stopReason: "end_turn", _meta: { quota: { token_count: { input_tokens: 2, output_tokens: 1 } } } };
   },
-  // Speaks of a session that this run does not have, as a program with several conversations could.
-  impersonates: async () => {
+  // Has a sub-agent, whose session counts its calls from the beginning too.
+  delegates: async () => {
     const sessionId = "another-session";
-    const answers = [await askPermission("t1", { sessionId }), await askForm("Which?", COLOUR, { sessionId })];
+    const answers = [await askPermission("t1", { sessionId }), await askPermission("t1")];
+    answers.push(await askForm("Which?", COLOUR, { sessionId }));
+    update("tool_call_update", { toolCallId: "t1", status: "completed", rawOutput: "theirs" }, sessionId);
+    update("tool_call", { toolCallId: "t2", title: "unasked", status: "completed" }, sessionId);
     for (const text of ["not", "mine"]) {
       update("agent_message_chunk", { content: { type: "text", text }, messageId: "m1" }, sessionId);
     }

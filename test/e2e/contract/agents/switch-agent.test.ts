@@ -39,8 +39,8 @@ test.each([
   ["off", "agent_not_found", "Invalid agent ID: off"],
 ])("switch_agent to %j fails with %s: in a 200, and as an event", async (agentId, errorCode, message) => {
   const { ann, id } = await create(node, "general");
-  const stream = await ann.follow(id);
-  const { outcome } = await accepted(switchTo(id, agentId));
+  const { stream, connectionId } = await ann.connect(`&sessionId=${id}`);
+  const { outcome } = await accepted(switchTo(id, agentId, { connectionId }));
   expect(outcome).toMatchObject({ errorCode, message });
   const { availableAgents } = outcome;
   expect(availableAgents!.map((agent) => agent.id)).toEqual(expect.arrayContaining(["general", "music"]));
@@ -64,11 +64,11 @@ test("switch_agent is busy before it checks the agent: during a run, and while a
   const ann = new E2eClient(node);
   for (const content of ["play", "ask"]) {
     const { id } = await ann.hold("general");
-    const stream = await ann.follow(id);
+    const { stream, connectionId } = await ann.connect(`&sessionId=${id}`);
     await accepted(ann.say(id, content));
     if (content === "ask") await stream.findState(id, "active.waiting");
     for (const agentId of ["music", "nobody"]) {
-      const { outcome } = await accepted(switchTo(id, agentId));
+      const { outcome } = await accepted(switchTo(id, agentId, { connectionId }));
       expect(outcome.errorCode).toBe("agent_busy");
     }
     const { data } = await stream.find("error");

@@ -228,7 +228,7 @@ test("a rollback to a point of the list is told by an event on the connection to
   expect((await ann.see(sessionId)).state).toBe("active");
 });
 
-test("a rollback is told to the named connection, or to readers of the session's own stream", async () => {
+test("a rollback is told to the named connection, and not to readers of the session's own stream", async () => {
   const { ann, id } = await hold(node);
   await ann.talk(id, "hello");
   const { stream, connectionId } = await ann.connect();
@@ -236,8 +236,10 @@ test("a rollback is told to the named connection, or to readers of the session's
   expect((await stream.find("rollback_result")).data).toMatchObject({ success: false, sessionId: id });
   const own = await ann.follow(id);
   await own.find("complete");
-  expect((await refused(ann.send(ask(id, 8)))).errorCode).toBe("illegal_command");
-  expect((await own.find("rollback_result")).data["error"]).toContain("index 8");
+  expect((await refused(ann.send({ ...ask(id, 8), connectionId }))).errorCode).toBe("illegal_command");
+  expect((await stream.find("rollback_result")).data["error"]).toContain("index 8");
+  await accepted(node.patch(`/session/${id}`, { title: "after" }));
+  expect((await own.until("session_updated")).map(({ type }) => type)).not.toContain("rollback_result");
   expect((await refused(ann.send(ask("no-such", 0)))).errorCode).toBe("session_not_found");
 });
 
@@ -261,6 +263,26 @@ test("an answer that names its question alone finds it among the caller's sessio
   expect((await accepted(respond(asked[1]!))).sessionId).toBe(second);
   expect((await refused(respond("no-such-question", { connectionId }))).errorCode).toBe("interaction_not_found");
   expect((await refused(respond("no-such-question"))).errorCode).toBe("session_not_found");
+});
+
+test("a client that names no connection hears of its refusal on its only one, if that is bound to the session", async () => {
+  const alone = await startAlone();
+  const stream = await alone.stream("/events");
+  const { session } = await accepted(alone.post("/session/create", { agentId: "music" }));
+  const resume = { type: "resume", sessionId: session.id };
+  expect((await refused(alone.post("/message", resume))).errorCode).toBe("illegal_command");
+  expect(await stream.find("error")).toMatchObject({ sessionId: session.id, data: { errorCode: "illegal_command" } });
+  const { connectionId } = await new E2eClient(alone).connect();
+  const other = await accepted(alone.post("/session/create", { agentId: "chat", connectionId }));
+  expect((await refused(alone.post("/message", { ...resume, sessionId: other.session.id }))).errorCode).toBe(
+    "illegal_command",
+  );
+  await accepted(
+    alone.post("/session/load", { sessionId: other.session.id, connectionId: stream.events[0]!.data["connectionId"] }),
+  );
+  await accepted(alone.patch(`/session/${other.session.id}`, { title: "after" }));
+  const heard = await stream.until(({ type }) => type === "session_updated");
+  expect(heard.map(({ type }) => type)).not.toContain("error");
 });
 
 test("a switch of the agent of an unknown or ended session fails on the connection of a client that names none", async () => {

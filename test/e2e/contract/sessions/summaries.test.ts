@@ -134,6 +134,40 @@ describe("a summary", () => {
     expect(await compress()).toMatchObject({ status: 502, body: { errorCode: "provider_refused" } });
   });
 
+  test("messages that a client sends are summarised in a session of their own, which is archived, and once for a repeated key", async () => {
+    const { node, provider, requests } = await open(shared);
+    const long = "word ".repeat(40_000);
+    const messages = [
+      { role: "system", content: "Be kind." },
+      { role: "user", content: "I fly to Oslo." },
+      { role: "assistant", content: null, tool_calls: [] },
+      { role: "assistant", content: long },
+      { role: "user", content: long },
+      { role: "user", content: "On Friday." },
+    ];
+    provider.willReply({ kind: "stream", text: ["A trip\n\nTo Oslo."] }, { kind: "stream", text: [SUMMARY] });
+    const compress = () => node.post("/context/compress", { messages, commandId: "once" });
+    const { body } = await compress();
+    expect(body).toMatchObject({ success: true, result: { summary: SUMMARY } });
+    expect((await compress()).body).toEqual(body);
+    const asked = requests().map(({ body: sent }) => JSON.parse(sent).messages.at(-1).content);
+    expect(asked).toHaveLength(2);
+    expect(asked[0]).toContain("User: I fly to Oslo.");
+    expect(asked[0]).not.toContain("Be kind.");
+    expect(asked[1]).toContain("To Oslo.");
+    expect(asked[1]).toContain("User: On Friday.");
+    const listed = (await node.ask("GET", "/session/list?includeArchived=true&q=Oslo")).body.sessions;
+    expect(listed[0]).toMatchObject({ state: "archived", messageCount: 6 });
+
+    expect((await node.post("/context/compress", { messages: [{ role: "tool", content: "4" }] })).body).toEqual({
+      success: true,
+      result: null,
+    });
+    expect((await node.post("/context/compress", {})).body).toMatchObject({ errorCode: "bad_request" });
+    provider.willReply({ kind: "refusal", status: 401, error: { message: "no" } });
+    expect((await node.post("/context/compress", { messages })).body).toMatchObject({ errorCode: "provider_refused" });
+  });
+
   test("a summary delays no turn, and a silent provider delays no session", async () => {
     const stage = await open(shared);
     await stage.talk("one");

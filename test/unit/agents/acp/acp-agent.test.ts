@@ -69,17 +69,24 @@ describe("the output of a coding agent", () => {
     expect(strayOf(parts)).toEqual(["Welcome to the agent!", '{"half": ', "[1, 2]"]);
   });
 
-  test("requests of a coding agent for another session than the run's are refused, and its updates are ignored", async () => {
+  test("the user is asked what a sub-agent within a coding agent asks, and learns what became of that call alone", async () => {
     const stage = createRunStage();
     stage.willAnswer(
       { kind: "confirmation", verdict: "approve" },
+      { kind: "confirmation", verdict: "reject" },
       { kind: "question", selected: [], customInput: "blue" },
     );
-    const parts = await play(talking().agent, turnOf("impersonates"), stage);
-    expect(stage.asked).toEqual([]);
-    expect(ofType(parts, "tool-call")).toEqual([]);
-    const message = "The request names another session than that of this run.";
-    expect(JSON.parse(textOf(parts))).toMatchObject(Array(2).fill({ error: { code: -32_602, message } }));
+    const parts = await play(talking().agent, turnOf("delegates"), stage);
+    expect(stage.asked.map(({ kind }) => kind)).toEqual(["confirmation", "confirmation", "question"]);
+    const ids = ofType(parts, "tool-call").map(({ call }) => call.toolCallId);
+    expect(ids).toEqual(["another-session/t1", "t1"]);
+    const results = ofType(parts, "tool-result").map(({ toolCallId, content }) => [toolCallId, content]);
+    expect(results).toEqual([["another-session/t1", "theirs"]]);
+    expect(JSON.parse(textOf(parts))).toMatchObject([
+      { outcome: { outcome: "selected", optionId: "once" } },
+      { outcome: { outcome: "selected", optionId: "no" } },
+      { action: "accept" },
+    ]);
     const noted = ofType(parts, "log").filter(({ text }) => text.includes("another session"));
     expect(noted).toMatchObject([
       { stream: "stderr", text: "The agent sent messages of another session than that of this run. They are ignored." },
