@@ -126,7 +126,7 @@ class RunStream implements Stream, RunListener {
   #outcomeOfLeaving(): "left" | "unread" {
     const { stopwatch, delivery } = this.#options;
     const isYoung = stopwatch.now() - this.#begunAt <= RIGHT_AFTER_MS;
-    if (isYoung && (!this.#hasSpoken || delivery?.isReused)) return "unread";
+    if (isYoung && (!this.#hasSpoken || delivery?.isBrowsersOwn)) return "unread";
     delivery?.arrive();
     return "left";
   }

@@ -25,8 +25,8 @@ export interface ConnectionEnd {
   isKept: boolean;
   /** The client had asked for that in words, as programs do that keep connections. */
   isWanted: boolean;
-  /** It had carried other requests before. */
-  isReused: boolean;
+  /** A browser had used it before. */
+  isBrowsersOwn: boolean;
   /** Something acted for the answer: a tool was called. */
   hasActed: boolean;
 }
@@ -37,9 +37,9 @@ export function deliveryAfter(end: ConnectionEnd): DeliveryState {
   // A client that closes with bytes that it has not read, or is gone when they come, resets the connection.
   if (end.isBroken) return "lost";
   if (!end.isByClient || !end.isKept) return "arrived";
-  // A client that keeps its connections does not close one that it has just used. Browsers send the request again.
-  if (end.isReused) return "lost";
-  // A program that asks once and ends does the same as a proxy that reads the answer and breaks.
+  // A browser does not close a connection that it has just used. If it breaks, the browser sends the request again.
+  if (end.isBrowsersOwn) return "lost";
+  // A program that asks and ends does the same as a proxy that reads the answer and breaks.
   return end.isWanted && end.hasActed ? "doubtful" : "arrived";
 }
 
@@ -48,7 +48,7 @@ export class Delivery implements SentAnswer {
   readonly #clock: Clock;
   readonly #onChange: (state: DeliveryState) => void;
   #isWanted = false;
-  #isReused = false;
+  #isBrowsersOwn = false;
   /** Until it is known whether the answer arrived. */
   #socket: Socket | undefined;
   #isKept = false;
@@ -66,7 +66,7 @@ export class Delivery implements SentAnswer {
     this.#socket = response.socket ?? undefined;
     const connection = response[CONNECTION];
     this.#isWanted = headers.connection?.toLowerCase() === "keep-alive";
-    this.#isReused = (connection?.requests ?? 0) > 1;
+    this.#isBrowsersOwn = (connection?.requests ?? 0) > 1 && headers["user-agent"]?.startsWith("Mozilla/") === true;
     if (response.destroyed) return this.#become("lost");
     response.once("finish", () => {
       if (this.#state !== "open") return;
@@ -89,9 +89,9 @@ export class Delivery implements SentAnswer {
     if (this.#state === "open" && this.#socket?.readableEnded) this.#become("lost");
   }
 
-  /** Whether the connection had carried other requests before. */
-  get isReused(): boolean {
-    return this.#isReused;
+  /** Whether a browser had used the connection before: it sends the request again by itself if the connection breaks. */
+  get isBrowsersOwn(): boolean {
+    return this.#isBrowsersOwn;
   }
 
   /** The client reads the answer. */
@@ -126,7 +126,7 @@ export class Delivery implements SentAnswer {
       isByClient: socket.readableEnded,
       isKept: this.#isKept,
       isWanted: this.#isWanted,
-      isReused: this.#isReused,
+      isBrowsersOwn: this.#isBrowsersOwn,
       hasActed: this.#hasActed,
     });
     this.#become(state);

@@ -46,11 +46,13 @@ async function ask(path: string, body: Json, headers?: Json) {
   return await answerIn(socket);
 }
 
+const BROWSER = { "User-Agent": "Mozilla/5.0" };
+
 /** The same on a connection that has carried a request before. */
-async function askAgain(socket: RawSocket, path: string, body: Json) {
+async function askAgain(socket: RawSocket, path: string, body: Json, headers?: Json) {
   await socket.send(headOf("GET", "/health"));
   await answerIn(socket);
-  await send(socket, path, body);
+  await send(socket, path, body, headers);
   return await answerIn(socket);
 }
 
@@ -103,9 +105,9 @@ test.each(ACTS)(
   async (_, path, body, effect) => {
     const session = await newSession();
     const socket = await open();
-    const first = await askAgain(socket, path(session), body(session));
+    const first = await askAgain(socket, path(session), body(session), BROWSER);
     socket.destroy();
-    const again = await ask(path(session), body(session));
+    const again = await ask(path(session), body(session), BROWSER);
     const [one] = effect.exec(JSON.stringify(first.body)) ?? [];
     expect(one).toBeDefined();
     expect(JSON.stringify(again.body)).toContain(one);
@@ -120,17 +122,18 @@ test("what is said again after its answer arrived is said twice, whatever become
     await send(kept, "/v1/chat/completions", completion("nod", session));
     return await answerIn(kept);
   }
-  // A program that asks once and ends, twice.
-  const short = async () => {
+  // A program that asks once and ends, twice; and one that looks before it asks.
+  const short = async (hasLooked: boolean) => {
     const socket = await open();
-    await send(socket, "/v1/chat/completions", completion("nod", session));
-    const answer = await answerIn(socket);
+    const [path, body] = ["/v1/chat/completions", completion("nod", session)];
+    if (!hasLooked) await send(socket, path, body);
+    const answer = hasLooked ? await askAgain(socket, path, body) : await answerIn(socket);
     socket.destroy();
     return answer;
   };
-  const three = await short();
-  const four = await short();
-  expect(new Set([one, two, three, four].map(runOf)).size).toBe(4);
+  const all = [one, two];
+  for (const hasLooked of [false, false, true, true]) all.push(await short(hasLooked));
+  expect(new Set(all.map(runOf)).size).toBe(6);
 });
 
 test("an answer that lies unread with a client that ends is lost", async () => {

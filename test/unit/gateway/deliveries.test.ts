@@ -17,7 +17,7 @@ const CLOSED: ConnectionEnd = {
   isByClient: true,
   isKept: true,
   isWanted: true,
-  isReused: false,
+  isBrowsersOwn: false,
   hasActed: false,
 };
 
@@ -25,13 +25,13 @@ test.each([
   ["its client asked once and ended", {}, "arrived"],
   ["its client asked once and ended, and a tool was called", { hasActed: true }, "doubtful"],
   ["its client had not asked to keep the connection", { hasActed: true, isWanted: false }, "arrived"],
-  ["its client had used the connection before", { isReused: true }, "lost"],
-  ["HTTP closes the connection behind it", { isReused: true, isKept: false }, "arrived"],
-  ["this node closed the connection", { isReused: true, isByClient: false }, "arrived"],
+  ["a browser had used the connection before", { isBrowsersOwn: true }, "lost"],
+  ["HTTP closes the connection behind it", { isBrowsersOwn: true, isKept: false }, "arrived"],
+  ["this node closed the connection", { isBrowsersOwn: true, isByClient: false }, "arrived"],
   ["the connection was reset", { isBroken: true }, "lost"],
   ["the connection was reset, and HTTP closes it", { isBroken: true, isKept: false }, "lost"],
   ["the connection was reset long after it", { isBroken: true, afterMs: 1_001 }, "arrived"],
-  ["the connection was closed long after it", { isReused: true, afterMs: 1_001 }, "arrived"],
+  ["the connection was closed long after it", { isBrowsersOwn: true, afterMs: 1_001 }, "arrived"],
 ] satisfies [string, Partial<ConnectionEnd>, string][])("of an answer, if %s: %j is %s", (_, end, state) => {
   expect(deliveryAfter({ ...CLOSED, ...end })).toBe(state);
 });
