@@ -79,6 +79,11 @@ function findInCritical({ enabled, when_blocked, written }: LenientAgent): [key:
       "yields_to",
       "has no meaning with critical: no other session pauses a critical one",
     ],
+    [
+      written["idle_yields"] === true,
+      "idle_yields",
+      "has no meaning with critical: no other session pauses a critical one",
+    ],
   ];
   return faults.flatMap(([isFault, key, message]) => (isFault ? [[key, message] as [string, string]] : []));
 }

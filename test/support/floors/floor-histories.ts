@@ -286,6 +286,7 @@ function catalogued({ isExternal, ...entry }: World["agents"][number]): Record<s
       ...entry,
       when_blocked: entry.critical ? undefined : whenBlocked,
       yields_to: entry.critical ? undefined : entry.yields_to,
+      idle_yields: entry.critical ? undefined : entry.idle_yields,
       ...(isExternal && { adapter: { kind: "external" } }),
     }),
   );

@@ -147,6 +147,7 @@ it.each([
     "1:32 agents[0].replaces[0]: must not name a: only a critical session ends a critical one",
   ],
   ["[{ name: a, critical: true, when_blocked: queue }]", "1:51 agents[0].when_blocked: has no meaning with critical"],
+  ["[{ name: a, critical: true, idle_yields: true }]", "1:50 agents[0].idle_yields: has no meaning with critical"],
   [
     "[{ name: a, adapter: { kind: external } }, { name: b, sub_agents: [a] }]",
     "1:76 agents[1].sub_agents[0]: must not name a: an external agent takes no turns",
