@@ -133,7 +133,14 @@ test("what is said again after its answer arrived is said twice, whatever become
   };
   const all = [one, two];
   for (const hasLooked of [false, false, true, true]) all.push(await short(hasLooked));
-  expect(new Set(all.map(runOf)).size).toBe(6);
+  // A browser that uses its connection for something else, before that breaks.
+  const used = await open();
+  all.push(await askAgain(used, "/v1/chat/completions", completion("nod", session), BROWSER));
+  await used.send(headOf("GET", "/health"));
+  await answerIn(used);
+  used.destroy();
+  all.push(await ask("/v1/chat/completions", completion("nod", session), BROWSER));
+  expect(new Set(all.map(runOf)).size).toBe(8);
 });
 
 test("an answer that lies unread with a client that ends is lost", async () => {

@@ -375,3 +375,27 @@ testWith(
   },
   TIMEOUT_MS,
 );
+
+testWith(
+  [...DESKTOP, "pulseaudio"],
+  "a bridge on PulseAudio that is killed leaves nothing quieter, and a program has its own level beside another of its role",
+  async () => {
+    await using desktop = await Desktop.open("pulseaudio");
+    onTestFailed(() => console.info(desktop.lines.join("\n")));
+    const mpv = desktop.mpv();
+    const endPrompt = await beginPrompt(desktop);
+    await desktop.stopBridge("SIGKILL");
+    await endPrompt();
+    await desktop.restartBridge();
+    const endNext = await beginPrompt(desktop);
+    const other = desktop.stream("music");
+    await expect.poll(async () => (await desktop.streams()).length).toBe(2);
+    await end(mpv);
+    await heard(desktop, "the other program beneath nothing");
+    await end(other);
+    await endNext();
+    desktop.stream("music");
+    await heard(desktop, "the other program, started again");
+  },
+  TIMEOUT_MS,
+);

@@ -242,6 +242,15 @@ test("a run that a client waits for again, at any node, goes on; of several clie
   expect(aborted).toEqual([]);
 });
 
+test("a run that a client waits for at another node, before that hears that the first one hung up, goes on", async () => {
+  const { here, there, clock, aborted, wait } = await makeWaits();
+  const first = await wait(here, "r1");
+  await wait(there, "r1");
+  await first("left");
+  await clock.advance(60_000);
+  expect(aborted).toEqual([]);
+});
+
 test("another request of its caller in the session ends a left run at once, at any node; a repeat of its own does not", async () => {
   const { here, there, clock, aborted, arrived, wait, ask } = await makeWaits();
   await (await wait(here, "r1"))("left");
