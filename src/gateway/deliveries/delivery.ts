@@ -89,7 +89,7 @@ export class Delivery implements SentAnswer {
     if (this.#state === "open" && this.#socket?.readableEnded) this.#become("lost");
   }
 
-  /** Whether a browser had used the connection before: if that breaks, the browser sends the request again by itself. */
+  /** Whether a browser had used the connection before. If it breaks, the browser sends the request again by itself. */
   get isBrowsersOwn(): boolean {
     return this.#isBrowsersOwn;
   }
