@@ -75,6 +75,7 @@ export const en = {
   "because.max_pause": "it was paused for too long",
   "because.restricted": "a restriction is on",
   "because.superseded": "a copy took its place",
+  "because.moved": "it moved to another zone",
   "because.interrupted": "the next message interrupted it",
   "moment.title": "The moment that is shown",
   "moment.live": "Live",

@@ -75,6 +75,7 @@ export const zh: Words = {
   "because.max_pause": "暂停过久",
   "because.restricted": "有限制生效",
   "because.superseded": "已被副本取代",
+  "because.moved": "已移到其他区域",
   "because.interrupted": "被下一条消息打断",
   "moment.title": "当前显示的时刻",
   "moment.live": "实时",

@@ -34,6 +34,10 @@ const COMMANDS: Readonly<Record<ChatCommandName, ChatCommand>> = {
   pause: onSession((chat, id) => chat.setting.client.pauseSession(id)),
   resume: onSession((chat, id) => chat.setting.client.resumeSession(id)),
   abort: onSession((chat, sessionId) => chat.setting.client.send({ type: "abort", sessionId })),
+  move: onSession(async (chat, id, zone) => {
+    const { session } = await chat.setting.client.moveSession(id, zone || null);
+    await chat.choose(session.id);
+  }),
   archive: onSession((chat, id) => chat.setting.client.archiveSession(id)),
   "stop-all": onSession(async (chat, id) => {
     const { archived } = await chat.setting.client.stopAll(chat.sessions.get(id)!.floorId);

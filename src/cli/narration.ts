@@ -111,7 +111,7 @@ function describeTransition(
   decision: Decision | undefined,
   { nameOf, words }: NarrationContext,
 ) {
-  const { event, from, reason, by } = transition;
+  const { event, from, reason, by, movedTo } = transition;
   const who = by && nameOf(by.agentId);
   switch (event) {
     case "activate":
@@ -130,6 +130,7 @@ function describeTransition(
       return paused(whyYielded(transition, words));
     case "archive":
     case "expire":
+      if (movedTo !== undefined) return ended(words.movesTo(movedTo));
       return ended(reason === "replaced" && who !== undefined ? words.replacedBy(who) : words.ends);
     default:
       return [];

@@ -251,6 +251,15 @@ export function createClient(options: ClientOptions) {
     rollBackSession: (id: string, input: { turns?: number } = {}, options?: WriteOptions) =>
       copy<SessionAnswer>(["session", id, "rollback"], input, options),
 
+    /**
+     * Move a session to another floor of its user, which it requests. It goes on in the session of the answer, with its
+     * messages and unfinished turns, and the former one is archived (`replacedBy`).
+     * @param zone null: the user's floor without a zone
+     * @throws ClientError `rejected` if that floor is refused: nothing changes; `agent_busy` if its turn has acted
+     */
+    moveSession: (id: string, zone: string | null, { ifSeq, ...options }: CommandOptions = {}) =>
+      copy<SessionAnswer>(["session", id, "move"], { zone, ifSeq }, options),
+
     /** Send a user message again, as a new turn. */
     resendMessage: (id: string, messageId: string, options?: CommandOptions) =>
       command<MessageAnswer>(["session", id, "messages", messageId, "resend"], {}, options),

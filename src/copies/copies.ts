@@ -4,7 +4,15 @@ import type { Identity, Write } from "../gateway/idempotent-commands.ts";
 import type { CommandContext } from "../gateway/route-context.ts";
 import type { ImageInput } from "../protocol/client-message.ts";
 import { AppError } from "../protocol/errors.ts";
-import { type AgentId, type ConnectionId, floorOf, type MessageId, type SessionId } from "../protocol/ids.ts";
+import {
+  type AgentId,
+  type ConnectionId,
+  floorOf,
+  type MessageId,
+  type RunId,
+  type Seq,
+  type SessionId,
+} from "../protocol/ids.ts";
 import type { CommandOf } from "../protocol/internal/command.ts";
 import type { Accepted } from "../protocol/internal/reply.ts";
 import type { Message } from "../protocol/message.ts";
@@ -16,6 +24,8 @@ import type { Histories } from "./histories.ts";
 import type { StagedHistory } from "./staged-history.ts";
 import { checkContent, keepImages, newTurn } from "./turn-content.ts";
 
+/** How often a move is tried while events of its session come faster than its messages are copied. */
+const MOVE_TRIES = 5;
 const ALREADY_REPLACED = "A copy has replaced this session already.";
 
 /** The settings of the source that a copy begins with. */
@@ -177,6 +187,81 @@ export class Copies {
       command: { type: "session.stop", sessionId: copied.id },
     }));
     throw new AppError("session_archived", ALREADY_REPLACED);
+  }
+
+  /**
+   * Move a session to another floor of its user: it goes on there in a new session, with its messages, which keep their
+   * ids, and with its unfinished turns. Both floors are committed together (rule C34). If the other floor refuses it,
+   * nothing changes.
+   * @param zone of the other floor; undefined: the one without a zone
+   * @throws AppError `illegal_command` for a session without a user, or one that is there already; `rejected`, `stale`;
+   *   `busy` if the session's events came faster than its messages could be copied
+   */
+  async move(
+    identity: Identity,
+    id: SessionId,
+    { zone, ifSeq }: { zone: string | undefined; ifSeq: Seq | undefined },
+  ): Promise<Accepted> {
+    const { visibleTo, histories } = this.#context;
+    const sessions = visibleTo(identity.caller);
+    for (let tries = 1; ; tries++) {
+      let seq: Seq | undefined;
+      try {
+        return await histories.create(identity, undefined, async (history) => {
+          const { session: source, head } = await sessions.view(id, 0);
+          seq = head;
+          return { ...(await this.#planMove(identity, history, source, zone, head)), ifSeq };
+        });
+      } catch (error) {
+        const isBusy = error instanceof AppError && error.code === "busy";
+        if (!isBusy || tries === MOVE_TRIES || (await sessions.view(id, 0)).head === seq) throw error;
+      }
+    }
+  }
+
+  async #planMove(
+    identity: Identity,
+    history: StagedHistory,
+    source: Session,
+    zone: string | undefined,
+    seq: Seq,
+  ): Promise<Write> {
+    const { store, clock, visibleTo, commands } = this.#context;
+    const { userId, locale, ownerId, workspaceId, title, agentId, mode } = source;
+    if (userId === undefined)
+      throw new AppError("illegal_command", "A session without a user has a floor of its own, and no other one.");
+    const { sessionId } = history;
+    const floorId = floorOf(sessionId, userId, zone);
+    if (floorId === source.floorId) throw new AppError("illegal_command", "The session is on this floor already.");
+    const sessions = visibleTo(identity.caller);
+    const { messages: unfinished, isRunning } = await sessions.unfinished(source.id);
+    const [first] = unfinished;
+    history.keepIds();
+    const copying = { store, clock, sessions, source: source.id, into: history };
+    const messageId = await copyHistory(copying, isRunning && first ? { before: first.id } : "newest");
+    for (const { images = [] } of unfinished) await copyImages(copying, images);
+    const turns = unfinished.map(({ id, content, images }, index) => ({
+      messageId: id,
+      runId: commands.deriveId<RunId>(identity, `run ${index}`),
+      content,
+      ...(images && { images }),
+    }));
+    const command: CommandOf<"session.move"> = {
+      type: "session.move",
+      sessionId,
+      session: {
+        ...{ sessionId, agentId, userId, zone, locale, ownerId, workspaceId, mode },
+        ...(title !== NEW_TITLE && { title }),
+      },
+      history: await history.finish({
+        by: "move",
+        sessionId: source.id,
+        ...(messageId !== undefined && { messageId }),
+      }),
+      from: { sessionId: source.id, floorId: source.floorId, seq },
+      turns,
+    };
+    return { floorId, command };
   }
 
   /** @throws AppError `not_found`; `illegal_command` for a message of an agent, or a queued message */

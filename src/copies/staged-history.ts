@@ -37,11 +37,17 @@ export class StagedHistory {
   #count = 0;
   #isWritten = false;
   #summary: History["summary"];
+  #keepsIds = false;
 
   constructor(options: StagedHistoryOptions) {
     this.#options = options;
     this.sessionId = options.sessionId;
     this.#stagedAs = `~${options.newId()}`;
+  }
+
+  /** Let the messages keep their ids, because their source ends with the copy. Call it before the first one. */
+  keepIds(): void {
+    this.#keepsIds = true;
   }
 
   get messageCount(): number {
@@ -50,9 +56,10 @@ export class StagedHistory {
 
   /**
    * Replace an id of the source by an id for this history. The same input gives the same id, which never equals an id
-   * of the source.
+   * of the source, unless the messages keep theirs.
    */
   idFor<T extends MessageId | RunId>(id: T): T {
+    if (this.#keepsIds) return id;
     const hmac = createHmac("sha256", this.#options.store.secret);
     const hash = hmac.update(JSON.stringify(["copied", this.#stagedAs, id])).digest("base64url");
     return idText(hash.slice(0, 22)) as T;

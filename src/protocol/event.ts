@@ -2,7 +2,7 @@ import { z } from "zod";
 import { Decision } from "./decision.ts";
 import { ERROR_CODES } from "./errors.ts";
 import { FloorSummary, Reservation } from "./floor.ts";
-import { AgentId, type FloorSeq, MessageId, type RequestId, RunId, type Seq, SessionId } from "./ids.ts";
+import { AgentId, FloorId, type FloorSeq, MessageId, type RequestId, RunId, type Seq, SessionId } from "./ids.ts";
 import { ToolCall } from "./interaction.ts";
 import { AgentRef, LogLine, Message, Played, Usage } from "./message.ts";
 import { ACTIVITIES, AgentInfo, Session, TokenUsage } from "./session.ts";
@@ -53,6 +53,7 @@ export const Transition = z.object({
     .meta({ description: "a change that `from` and `to` do not show: that of a paused session" }),
   reason: z.string().optional(),
   by: z.object({ sessionId: SessionId, agentId: AgentId }).optional(),
+  movedTo: FloorId.optional().meta({ description: "of a session that was moved: the floor where `by` goes on" }),
   runId: RunId.optional(),
   /** Set when the session becomes ducked: its new volume in dB relative to its own, -60 to 0. */
   level: z.number().optional(),

@@ -36,7 +36,7 @@ export const Failure = z
   .meta({ id: "Failure" });
 export type Failure = z.infer<typeof Failure>;
 
-export const ORIGINS = ["fork", "edit", "rollback", "import"] as const;
+export const ORIGINS = ["fork", "edit", "rollback", "import", "move"] as const;
 
 /** Where a session's first messages are from. */
 export const Origin = z
@@ -84,7 +84,9 @@ export const Session = z
     updatedAt: z.number(),
     lastActivityAt: z.number(),
     archivedAt: z.number().optional(),
-    replacedBy: SessionId.optional().meta({ description: "the copy in whose favour it was archived" }),
+    replacedBy: SessionId.optional().meta({
+      description: "the session in which it goes on: a copy that replaces it, or the one to which it moved",
+    }),
     played: Played.optional().meta({ description: "of the newest turn's reply, if it is spoken" }),
     messageCount: z.number().int(),
     tokenUsage: TokenUsage,

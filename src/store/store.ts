@@ -238,6 +238,8 @@ export interface FloorChange {
   deleted: DeletedSession[];
   /** Staged sessions that become sessions with this change, with their messages. A missing one is a conflict. */
   staged?: StagedSession[] | undefined;
+  /** A change of another floor: both are committed, or neither (rule C34). It has none of its own. */
+  along?: FloorChange | undefined;
 }
 
 /** The id of a staged session. It begins with `~`, so it is no session's id. */

@@ -16,17 +16,20 @@ interface Props {
   onQuestion: (question: Question) => void;
 }
 
-/** Copies a session, takes back its last turn, saves it and deletes it. */
+/** Copies a session, moves it to another floor of its user, takes back its last turn, saves it and deletes it. */
 export function SessionMenu({ session, hasTurns, mayDelete, lastCommand: { act, isBusy }, onQuestion }: Props) {
   const { say } = useWords();
   const client = useClient();
   const { agents } = useHere();
-  const { id, title, state } = session;
+  const { id, title, state, userId } = session;
   const mayRollBack = hasTurns && state !== "archived" && !isExternal(agents, session);
   const save = (format: "md" | "jsonl") =>
     act(async () => saveFile(await client.exportSession(id, format), title, format));
   const items = [
     { text: say("session.fork"), choose: () => onQuestion("fork") },
+    ...(userId !== undefined && state !== "archived"
+      ? [{ text: say("session.move"), choose: () => onQuestion("move") }]
+      : []),
     ...(mayRollBack ? [{ text: say("session.rollback"), choose: () => onQuestion("rollback") }] : []),
     { text: say("session.exportmd"), choose: () => void save("md") },
     { text: say("session.exportjsonl"), choose: () => void save("jsonl") },

@@ -6,10 +6,11 @@ import { Sure } from "../../parts/commands/sure.tsx";
 import type { Act } from "../../parts/use-act.ts";
 import { useWords } from "../../words/words.tsx";
 import { ForkForm } from "../copies/fork-form.tsx";
+import { MoveForm } from "../copies/move-form.tsx";
 import { useOpenSession } from "../copies/open-session.ts";
 
-/** What is asked before a command: whether it is meant, or for which agent a copy is. */
-export type Question = "abort" | "fork" | "rollback" | "delete";
+/** What is asked before a command: whether it is meant, for which agent a copy is, or to where a session moves. */
+export type Question = "abort" | "fork" | "move" | "rollback" | "delete";
 
 interface Props {
   session: Session;
@@ -32,6 +33,7 @@ export function SessionQuestions({ session, question, onQuestion, lastCommand: {
     <>
       <SureToAbort {...{ session, disabled, act, onAborting }} isAborting={question === "abort"} />
       {question === "fork" && <ForkForm session={session} onLeave={leave} />}
+      {question === "move" && <MoveForm session={session} onLeave={leave} />}
       {question === "rollback" && (
         <Sure
           question={say("rollback.one")}

@@ -4,10 +4,10 @@ import { MAX_FLAGS } from "../../protocol/floor.ts";
 import { type AgentId, type FloorId, type SessionId, userOf } from "../../protocol/ids.ts";
 import type { Command, CommandOf, History, TurnInput, WantedSession } from "../../protocol/internal/command.ts";
 import { accept, acceptWithSession, type Emitted, type Given } from "../facts.ts";
-import { newSession, type SessionContext, sessionView } from "../session/session-context.ts";
+import { type carriedBy, newSession, type SessionContext, sessionView } from "../session/session-context.ts";
 import { type SessionInput, sessionMachine } from "../session/session-machine.ts";
 import type { EventForArbiter } from "../session/session-step.ts";
-import { externalAcceptsNoTurns } from "../session/turns.ts";
+import { externalAcceptsNoTurns, userMessage } from "../session/turns.ts";
 import {
   type ArbiterContext,
   type ArbiterStep,
@@ -45,7 +45,9 @@ type Timely<T> = T & { given: Given };
 
 /** The events that the arbiter decides about. */
 type FloorEvent =
-  | Timely<Command>
+  | Timely<Exclude<Command, { type: "session.move" }>>
+  /** The host adds what the session brings along. */
+  | Timely<CommandOf<"session.move"> & { carried?: ReturnType<typeof carriedBy> }>
   | EventForArbiter
   /** The floor's reservation is over. */
   | Timely<{ type: "due" }>
@@ -68,6 +70,9 @@ interface Creation {
   history?: History | undefined;
   /** The session that it replaces, which is archived. */
   replaces?: SessionId | undefined;
+  /** The unfinished turns of a session that comes from another floor, and what it brings along. */
+  turns?: readonly TurnInput[] | undefined;
+  carried?: ReturnType<typeof carriedBy> | undefined;
 }
 
 /**
@@ -89,7 +94,7 @@ function create(step: ArbiterStep, wanted: WantedSession, creation: Creation): v
     return refuse(step, "illegal_command", { message: externalAcceptsNoTurns(agent) });
   const { sessionId } = wanted;
   const contender = newContender(step, { ...numbersOf(step, agent), ...floorLanguageOf(wanted) }, sessionId);
-  const { history, replaces } = creation;
+  const { history, replaces, turns = [], carried } = creation;
   const obstacle = replaces === undefined ? undefined : whyNotReplaced(step, replaces);
   if (obstacle) return refuse(step, obstacle);
   const modeFault = wanted.mode === undefined ? undefined : findModeFault(agent, wanted.mode);
@@ -97,7 +102,10 @@ function create(step: ArbiterStep, wanted: WantedSession, creation: Creation): v
   if (modeFault && !history) return refuse(step, "bad_request", { facts: { issues: [modeFault] } });
   const mode = modeFault ? undefined : wanted.mode;
   const spawn = () => {
-    addSession(step, newSession({ ...wanted, mode }, floorId, contender, given.now, history), history);
+    const fresh = newSession({ ...wanted, mode }, floorId, contender, given.now, history);
+    addSession(step, { ...fresh, ...carried, ...withTurns(fresh, turns) }, history);
+    for (const turn of turns)
+      emit(step, { type: "message.add", message: userMessage(sessionId, turn, "queued", given.now) });
     if (replaces !== undefined) replace(step, replaces, { sessionId, agentId });
   };
   const inheritsFloor = replaces !== undefined && step.floor.holder?.sessionId === replaces;
@@ -134,6 +142,12 @@ function addSession(step: ArbiterStep, context: SessionContext, history: History
   emit(step, { type: "event", event: { type: "session_created", sessionId, data } });
 }
 
+/** The turns that wait in a session from its beginning. */
+const withTurns = ({ messageCount }: SessionContext, turns: readonly TurnInput[]) => ({
+  turns: turns.map(({ messageId, runId }) => ({ messageId, runId })),
+  messageCount: messageCount + turns.length,
+});
+
 /** Only one of several copies that are made at once can replace a session. */
 function whyNotReplaced(step: ArbiterStep, id: SessionId): "session_not_found" | "session_archived" | undefined {
   const replaced = step.sessionOf(id);
@@ -141,9 +155,19 @@ function whyNotReplaced(step: ArbiterStep, id: SessionId): "session_not_found" |
   return replaced.replacedBy === undefined ? undefined : "session_archived";
 }
 
-/** Archive a session in favour of another one. It leaves the floor first, so that its end wakes no other session. */
-function replace(step: ArbiterStep, sessionId: SessionId, by: { sessionId: SessionId; agentId: AgentId }): void {
+/**
+ * Archive a session in favour of another one. It leaves the floor first, so that its end wakes no other session. One
+ * that goes on on another floor leaves this one like any session that ends.
+ */
+function replace(
+  step: ArbiterStep,
+  sessionId: SessionId,
+  by: { sessionId: SessionId; agentId: AgentId },
+  movedTo?: FloorId,
+): void {
   if (step.sessionOf(sessionId)?.archivedAt !== undefined) return;
+  if (movedTo !== undefined)
+    return void send(step, sessionId, { type: "archive", reason: "moved", by, movedTo, given: step.given });
   forget(step, sessionId);
   send(step, sessionId, { type: "archive", reason: "superseded", by, given: step.given });
 }
@@ -187,7 +211,7 @@ function isSame(step: ArbiterStep, wanted: WantedSession, session: SessionContex
 
 type CommandToSession = Exclude<
   Timely<Extract<Command, { sessionId?: SessionId | undefined }>>,
-  { type: "session.create" | "session.copy" }
+  { type: "session.create" | "session.copy" | "session.move" }
 >;
 
 /** Pass a command on to its session. */
@@ -201,7 +225,7 @@ function pass(step: ArbiterStep, command: CommandToSession): void {
   }
   if (command.type === "session.replace") {
     emit(step, accept({ sessionId }));
-    replace(step, sessionId, command.by);
+    replace(step, sessionId, command.by, command.movedTo);
     return;
   }
   if (command.type === "session.switch_agent") {
@@ -242,6 +266,10 @@ function handle(step: ArbiterStep, event: FloorEvent): void {
     case "session.copy": {
       const existing = step.sessionOf(event.sessionId);
       return existing ? acceptRepeat(step, event, existing) : create(step, event.session, event);
+    }
+    case "session.move": {
+      if (step.sessionOf(event.sessionId)) return refuse(step, "idempotency_mismatch");
+      return create(step, event.session, { ...event, activate: true });
     }
     case "session.chat":
       if (!event.session || step.sessionOf(event.sessionId)) return pass(step, event);

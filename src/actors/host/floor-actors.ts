@@ -49,6 +49,7 @@ const hasRun = ({ context, value }: SessionMachineState): boolean =>
 export const NEEDS_ARBITER: ReadonlySet<string> = new Set([
   "session.create",
   "session.copy",
+  "session.move",
   "session.replace",
   "session.delete",
   "session.switch_agent",

@@ -1,4 +1,4 @@
-// Rules C1, C2, C4, C20 and C33 of docs/inside/correctness.md.
+// Rules C1, C2, C4, C20, C33 and C34 of docs/inside/correctness.md.
 import type { Catalog } from "../../config/catalog/catalog.ts";
 import { AppError } from "../../protocol/errors.ts";
 import type { FloorId, SessionId } from "../../protocol/ids.ts";
@@ -13,6 +13,7 @@ import type { Receipt, ReceiptStore, SessionRow } from "../../store/store.ts";
 import type { DeadlineSources, Given } from "../facts.ts";
 import { type Activation, CommitConflict, loadActivation } from "./activation.ts";
 import type { Announcer } from "./announcer.ts";
+import { Departure, refuseStale } from "./departure.ts";
 import { BrokenActors } from "./floor-actors.ts";
 import { Ledger } from "./ledger.ts";
 import { refuseCritical, refuseForeign } from "./owner-check.ts";
@@ -55,6 +56,9 @@ interface PendingCommand extends TracedCommand, PreparedCommand {
 /** Whether the command is a position in a spoken reply. */
 const isPosition = ({ envelope }: PendingCommand): boolean => envelope.command.type === "session.played";
 
+/** Whether the command is committed together with another floor (rule C34). */
+const isMove = ({ envelope }: PendingCommand): boolean => envelope.command.type === "session.move";
+
 /** Commands that one floor queues, and as many positions of spoken replies; at the limit `accept` throws `busy`. */
 export const MAX_WAITING_COMMANDS = 256;
 /** Commands applied together in one commit (rule C4), with all positions that wait: none delays a command. */
@@ -74,7 +78,6 @@ export class HostedFloor {
   readonly id: FloorId;
   readonly #options: HostedFloorOptions;
   readonly #announcer: Announcer;
-  readonly #topic: string;
   readonly #preparation: Preparation;
   readonly #waiting: PendingCommand[] = [];
   /** How many of these are `session.played`, which wait for another command to be committed with. */
@@ -93,7 +96,6 @@ export class HostedFloor {
     this.id = id;
     this.#options = options;
     this.#announcer = announcer;
-    this.#topic = announcer.topicOf(id);
     this.#preparation = new Preparation(id, options.store);
   }
 
@@ -158,13 +160,15 @@ export class HostedFloor {
     this.#isWorking = false;
   }
 
-  /** The commands that have waited longest, with the positions before and after them. */
+  /** The commands that have waited longest, with the positions before and after them. A move has a batch of its own. */
   #nextBatch(): PendingCommand[] {
     let [end, positions] = [0, 0];
     for (const pending of this.#waiting) {
+      if (isMove(pending) && end > 0) break;
       if (isPosition(pending)) positions += 1;
       else if (end - positions === MAX_BATCH) break;
       end += 1;
+      if (isMove(pending)) break;
     }
     this.#positions -= positions;
     return this.#waiting.splice(0, end);
@@ -233,8 +237,9 @@ export class HostedFloor {
       const activation = this.#activation;
       await this.#catchUp(activation);
       const ledger = new Ledger(this.id, activation.state);
-      const replies = await this.#applyAll(commands, activation, ledger);
-      const isWritten = await this.#write(ledger, activation, commands.length);
+      const departure = isMove(commands[0]!) ? await this.#openDeparture(commands[0]!) : undefined;
+      const replies = await this.#applyAll(commands, activation, ledger, departure);
+      const isWritten = await this.#write(ledger, activation, commands.length, departure);
       // Rule C1: memory may be outdated, so the store confirms the version even if the batch changes nothing.
       if (!isWritten && !(await store.confirm(this.id, activation.state.version))) throw new CommitConflict();
       for (const [index, pending] of commands.entries()) this.#answer(pending, replies[index]!);
@@ -246,7 +251,12 @@ export class HostedFloor {
   }
 
   /** Step the machines by the commands, in their order. @returns the replies, which count once they are committed */
-  async #applyAll(commands: PendingCommand[], activation: Activation, ledger: Ledger): Promise<Reply[]> {
+  async #applyAll(
+    commands: PendingCommand[],
+    activation: Activation,
+    ledger: Ledger,
+    departure?: Departure,
+  ): Promise<Reply[]> {
     const { actors } = activation;
     const unprepared = commands.filter(({ envelope }) => needsPreparation(envelope, activation));
     const refused =
@@ -257,27 +267,64 @@ export class HostedFloor {
         refuseForeign(envelope, actors) ??
         refuseCritical(envelope, this.#options.catalog(), actors) ??
         refused?.get(pending) ??
-        this.#applyOne(pending, activation, ledger);
+        departure?.refusal ??
+        this.#applyOne(pending, activation, ledger, departure);
       if (envelope.caller !== undefined) ledger.addReceipt(this.#receipt(pending, reply));
       return reply;
     });
   }
 
   /** Commit what the ledger has, and announce it. @returns whether there was anything */
-  async #write(ledger: Ledger, { actors, state }: Activation, commands: number): Promise<boolean> {
+  async #write(
+    ledger: Ledger,
+    { actors, state }: Activation,
+    commands: number,
+    departure?: Departure,
+  ): Promise<boolean> {
     const { store, clock, metrics } = this.#options;
     const batch = ledger.close(actors, this.#sources());
     if (!batch) return false;
+    const left = departure?.hasLeft ? departure.ledger.close(departure.actors, this.#sources()) : undefined;
     const begunAt = clock.now();
-    const outcome = store.commit(batch.change);
-    const announcement = this.#withoutFault(() => this.#announcer.prepare(batch, this.#topic));
+    const outcome = store.commit(left ? { ...batch.change, along: left.change } : batch.change);
+    // Silence comes before sound, also for readers of both floors.
+    const all = left ? [left, batch] : [batch];
+    const announcements = all.map((each) =>
+      this.#withoutFault(() => this.#announcer.prepare(each, this.#announcer.topicOf(each.change.floorId))),
+    );
     if ((await outcome) === "conflict") throw new CommitConflict();
     state.version += 1;
     flow.onHop?.("committed", `version ${state.version}`);
-    if (announcement) this.#withoutFault(() => this.#announcer.publish(announcement));
+    for (const announcement of announcements)
+      if (announcement) this.#withoutFault(() => this.#announcer.publish(announcement));
     metrics.batch(commands, clock.now() - begunAt);
-    if (batch.lapses > 0) metrics.lapsed(batch.lapses);
+    const lapses = all.reduce((sum, each) => sum + each.lapses, 0);
+    if (lapses > 0) metrics.lapsed(lapses);
     return true;
+  }
+
+  /**
+   * The session that leaves its floor with this command, as its floor's newest commit has it (rule C34). Whether this
+   * node owns that floor does not matter: the commit compares the versions of both.
+   * @throws AppError `busy` if its messages were copied before its newest event
+   */
+  async #openDeparture({ envelope }: PendingCommand): Promise<Departure | undefined> {
+    const { command } = envelope;
+    if (command.type !== "session.move") return undefined;
+    const { store } = this.#options;
+    const { sessionId, floorId } = command.from;
+    const floor = new HostedFloor(floorId, this.#options, this.#announcer);
+    const activation = await loadActivation(floorId, store);
+    await floor.#catchUp(activation);
+    const { actors, state } = activation;
+    if (!actors.has(sessionId)) {
+      const row = await store.loadSession(sessionId);
+      if (row?.session.floorId === floorId) loadRow(row, actors, state);
+    }
+    const ledger = new Ledger(floorId, state);
+    const given = floor.#given(state);
+    ledger.write(actors.apply({ type: "alarm", given }).facts, given.now);
+    return new Departure(envelope, command, actors, ledger, () => floor.#given(state));
   }
 
   /**
@@ -335,7 +382,12 @@ export class HostedFloor {
     return time ? time() : clock.now();
   }
 
-  #applyOne(pending: PendingCommand, { actors, state }: Activation, ledger: Ledger): Reply {
+  #applyOne(
+    pending: PendingCommand,
+    { actors, state }: Activation,
+    ledger: Ledger,
+    departure: Departure | undefined,
+  ): Reply {
     const { envelope } = pending;
     const createdId = sessionCreatedBy(envelope.command);
     // Rule C20: an earlier command of this batch deleted the session.
@@ -343,15 +395,16 @@ export class HostedFloor {
       return { ok: false, code: "idempotency_mismatch" };
     }
     const session = "sessionId" in envelope.command ? envelope.command.sessionId : undefined;
-    const stale = session && this.#refuseStale(envelope, session, actors, state, ledger);
+    const stale = session && !departure && this.#refuseStale(envelope, session, actors, state, ledger);
     if (stale) return stale;
     const given = this.#given(state);
     const checked = checkPlayed(envelope.command, session && actors.machineState(session)?.context, ledger);
     if ("answer" in checked) return checked.answer;
     const { before, command, upTo } = checked;
     if (before) ledger.write(actors.apply({ ...before, given }).facts, given.now);
-    const { facts, reply } = actors.apply({ ...command, given });
+    const { facts, reply } = actors.apply({ ...command, ...departure?.brings, given });
     ledger.write(facts, given.now, traceOf(pending));
+    if (reply.ok) departure?.leave(actors);
     if (!reply.ok || reply.sessionId === undefined || envelope.caller === undefined) return reply;
     const sessionCreatedAt = actors.machineState(reply.sessionId)?.context.createdAt;
     const counts = upTo !== undefined && { playedUpTo: upTo };
@@ -370,9 +423,7 @@ export class HostedFloor {
     if (ifSeq === undefined) return undefined;
     const given = this.#given(state);
     ledger.write(actors.apply({ type: "alarm", given }).facts, given.now);
-    const seq = ledger.seqOf(sessionId);
-    const session = actors.machineState(sessionId)?.view;
-    return seq === ifSeq ? undefined : { ok: false, code: "stale", facts: { seq, ...(session && { session }) } };
+    return refuseStale(ifSeq, sessionId, actors, ledger);
   }
 
   #receipt({ envelope }: PendingCommand, reply: Reply): Receipt {

@@ -55,6 +55,7 @@ function agentWanted(command: Command, { defaultAgentId }: Catalog, actors: Floo
       };
     case "session.create":
     case "session.copy":
+    case "session.move":
     case "session.chat": {
       if (!command.session || actors.has(command.sessionId)) return undefined;
       const { agentId: name = defaultAgentId, workspaceId } = command.session;

@@ -29,7 +29,8 @@ export type PreparationStore = FloorStore & MessageStore & LogStore;
 
 /** Whether there are rows to load for the command. */
 export function needsPreparation({ command }: Envelope, { actors }: Activation): boolean {
-  if (command.type === "session.chat" || command.type === "session.played" || command.type === "session.copy")
+  const { type } = command;
+  if (type === "session.chat" || type === "session.played" || type === "session.copy" || type === "session.move")
     return true;
   if (command.type === "run.report" && actors.machineState(command.sessionId)?.context.stopping) return true;
   return "sessionId" in command && command.sessionId !== undefined && !actors.has(command.sessionId);

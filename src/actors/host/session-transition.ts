@@ -30,7 +30,7 @@ export function transitionOf(
   const to = writtenState(after.value);
   const activity = hiddenActivity(before.value, after.value);
   if (from === to && !activity && !isLouderOrQuieter && !isForGood) return undefined;
-  const { reason, by } = event as Pick<Transition, "reason" | "by">;
+  const { reason, by, movedTo } = event as Pick<Transition, "reason" | "by" | "movedTo">;
   const { played } = isAudible(after.context) && !isAudible(before.context) ? after.context : {};
   const runId = after.context.run?.id ?? before.context.run?.id;
   return {
@@ -40,6 +40,7 @@ export function transitionOf(
     ...(activity && { activity }),
     ...(reason !== undefined && { reason }),
     ...(by && { by }),
+    ...(movedTo !== undefined && { movedTo }),
     ...(runId !== undefined && { runId }),
     ...(level !== undefined && { level }),
     ...(played && { played }),

@@ -261,6 +261,18 @@ export function newSession(
   };
 }
 
+/** What a session has besides its messages when it goes on on another floor, where its messages keep their ids. */
+export function carriedBy(context: SessionContext) {
+  const { title, untitled, summary, summaryId, uncovered, tokenUsage, endsWithTurn } = context;
+  const { agentSessions, agentHomes, agentHeard, approvedTools, run, newest, played } = context;
+  return {
+    ...{ title, untitled, summary, summaryId, uncovered, tokenUsage, endsWithTurn },
+    ...{ agentSessions, agentHomes, agentHeard, approvedTools },
+    // A run under way begins again, with its reply.
+    ...(!run && { newest, played }),
+  } satisfies Partial<SessionContext>;
+}
+
 /** The state of a session's machine: one value per region. */
 export interface SessionValue {
   lifecycle: SessionState | "deleted";
@@ -350,6 +362,11 @@ export function memoryOf(context: SessionContext): string {
 export function waitingMessages(memory: string): MessageId[] {
   const { turns } = JSON.parse(memory) as ReturnType<typeof remembered>;
   return turns.map(({ messageId }) => messageId);
+}
+
+/** The user's message of the turn under way, from the memory of a session's row; undefined if there is none. */
+export function runningMessage(memory: string): MessageId | undefined {
+  return (JSON.parse(memory) as ReturnType<typeof remembered>).run?.messageId;
 }
 
 /** Whether the session asks this of its user, or did until it timed out, from the memory of its row. */

@@ -124,7 +124,7 @@ const machine = setup({
       answer(step, { messageId, playedUpTo: upTo });
     }),
     endLife: does<"archive" | "expire">((step, { reason, by }) => {
-      if (reason === "superseded") step.context.replacedBy = by?.sessionId;
+      if (reason === "superseded" || reason === "moved") step.context.replacedBy = by?.sessionId;
       endLife(step);
     }),
     archive: does<"session.archive" | "session.stop">((step) => {

@@ -2,7 +2,7 @@ import type { AgentEntry } from "../../config/catalog/catalog.ts";
 import type { Decision } from "../../protocol/decision.ts";
 import type { ErrorCode } from "../../protocol/errors.ts";
 import type { LoggedData, LoggedType } from "../../protocol/event.ts";
-import type { AgentId, EffectId, RequestId, SessionId } from "../../protocol/ids.ts";
+import type { AgentId, EffectId, FloorId, RequestId, SessionId } from "../../protocol/ids.ts";
 import type { Interaction } from "../../protocol/interaction.ts";
 import type { Command, TurnInput } from "../../protocol/internal/command.ts";
 import type { Accepted } from "../../protocol/internal/reply.ts";
@@ -38,6 +38,7 @@ interface By {
 interface Leaving {
   reason: string;
   by?: By | undefined;
+  movedTo?: FloorId | undefined;
 }
 
 /** Events that change a session's state, from the arbiter or from the session itself. */

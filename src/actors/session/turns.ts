@@ -2,9 +2,9 @@
 
 import { type AgentEntry, acceptsTurns } from "../../config/catalog/catalog.ts";
 import { ERRORS } from "../../protocol/errors.ts";
-import type { MessageId, RunId } from "../../protocol/ids.ts";
+import type { MessageId, RunId, SessionId } from "../../protocol/ids.ts";
 import type { CommandOf, TurnInput } from "../../protocol/internal/command.ts";
-import type { MessageStatus } from "../../protocol/message.ts";
+import type { Message, MessageStatus } from "../../protocol/message.ts";
 import { cancelRun, complete, noteFailure, startRun } from "./runs.ts";
 import { isAudible, lengthsOf, MAX_TURNS, NO_USAGE, type QueuedTurn } from "./session-context.ts";
 import { agentOf, answer, type InternalEvent, logEvent, refuseCommand, type SessionStep } from "./session-step.ts";
@@ -13,22 +13,16 @@ import { countText } from "./summaries.ts";
 
 type Turn = Extract<InternalEvent, { type: "turn" }>;
 
-/** A new user message, as its row and its event show it. */
+/** A message of the user, as its row and its event show it. */
+export function userMessage(sessionId: SessionId, input: TurnInput, status: MessageStatus, createdAt: number): Message {
+  const { messageId: id, content, images, runId } = input;
+  return { id, sessionId, role: "user", content, ...(images && { images }), status, runId, createdAt };
+}
+
+/** Add a new message of the user. */
 function addUserMessage(step: SessionStep, input: TurnInput, status: MessageStatus): void {
   const { context, given } = step;
-  step.facts.push({
-    type: "message.add",
-    message: {
-      id: input.messageId,
-      sessionId: context.id,
-      role: "user",
-      content: input.content,
-      ...(input.images && { images: input.images }),
-      status,
-      runId: input.runId,
-      createdAt: given.now,
-    },
-  });
+  step.facts.push({ type: "message.add", message: userMessage(context.id, input, status, given.now) });
   context.messageCount += 1;
   context.lastActivityAt = given.now;
   countText(step, input.content, true);

@@ -1,6 +1,6 @@
 // Rule C26 of docs/inside/correctness.md.
 import { createHmac } from "node:crypto";
-import { hasAsked, waitingMessages } from "../../actors/session/session-context.ts";
+import { hasAsked, runningMessage, waitingMessages } from "../../actors/session/session-context.ts";
 import { BOUNDS } from "../../config/bounds.ts";
 import { AppError } from "../../protocol/errors.ts";
 import type { LogEntry } from "../../protocol/event.ts";
@@ -216,6 +216,22 @@ export class VisibleSessions {
       bytes += Buffer.byteLength(message.content);
     }
     return { messages, hasMore: false };
+  }
+
+  /**
+   * The user's messages whose turns have not ended, in the order in which they run, and whether the first one is under
+   * way.
+   * @throws AppError `session_not_found`
+   */
+  async unfinished(id: SessionId): Promise<{ messages: Message[]; isRunning: boolean }> {
+    const { sessionId } = await this.addressOf(id);
+    const { store } = this.#options;
+    const row = await store.loadSession(sessionId);
+    if (!row) throw new AppError("session_not_found");
+    const running = runningMessage(row.memory);
+    const ids = [...(running === undefined ? [] : [running]), ...waitingMessages(row.memory)];
+    const found = await Promise.all(ids.map((messageId) => store.findMessage(sessionId, messageId)));
+    return { messages: found.filter((message) => message !== undefined), isRunning: running !== undefined };
   }
 
   /** @throws AppError `session_not_found`, `not_found` */

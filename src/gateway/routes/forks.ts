@@ -4,13 +4,13 @@ import { Copies, type CopiesContext } from "../../copies/copies.ts";
 import { newTurn } from "../../copies/turn-content.ts";
 import { ImageInput, MAX_IMAGES } from "../../protocol/client-message.ts";
 import { AppError } from "../../protocol/errors.ts";
-import { AgentId, CommandId, ConnectionId, MessageId, SessionId } from "../../protocol/ids.ts";
+import { AgentId, CommandId, ConnectionId, MessageId, Name, SessionId } from "../../protocol/ids.ts";
 import type { Message } from "../../protocol/message.ts";
 import { cleanText } from "../../shared/text.ts";
 import type { VisibleSessions } from "../access/visible-sessions.ts";
 import type { Routes, TurnContext } from "../route-context.ts";
 import { SessionAnswerSchema, sessionAnswer, TurnAnswer, turnAnswer } from "./command-answer.ts";
-import { CommandBody, SessionParams } from "./session-command.ts";
+import { CommandBody, commandFields, SessionParams } from "./session-command.ts";
 
 /** The maximum number of turns that one rollback can remove. */
 const MAX_TURNS = 1_000;
@@ -83,6 +83,32 @@ export function forkRoutes(app: Routes, context: TurnContext & CopiesContext): v
       const { turns } = request.body;
       const identity = await commands.identify(caller, request, request.body);
       const reply = await copies.rollBack(identity, request.params.id, (sessions, id) => findTurn(sessions, id, turns));
+      return sessionAnswer(commands, reply);
+    },
+  );
+
+  app.post(
+    "/session/:id/move",
+    {
+      schema: {
+        tags: ["sessions"],
+        operationId: "moveSession",
+        summary: "Move a session to another floor of its user",
+        description:
+          "It requests the other floor, and leaves its own only if it is granted or waits there. It goes on in a new session, with its messages, its connections and its unfinished turns.",
+        params: SessionParams,
+        body: z.object({
+          zone: Name.nullable().meta({ description: "null: the user's floor without a zone" }),
+          ...commandFields,
+        }),
+        response: { 200: SessionAnswerSchema },
+      },
+    },
+    async (request) => {
+      const caller = await context.authenticate(request);
+      const { zone, ifSeq } = request.body;
+      const identity = await commands.identify(caller, request, request.body);
+      const reply = await copies.move(identity, request.params.id, { zone: zone ?? undefined, ifSeq });
       return sessionAnswer(commands, reply);
     },
   );

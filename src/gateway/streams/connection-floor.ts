@@ -140,12 +140,13 @@ export class ConnectionFloor implements TrackReader {
   }
 }
 
-/** The slot of the session that an archived one was superseded by; it competes for the same floor, or has its own. */
+/** The slot of the session in which an archived one goes on: on the same floor, on its own, or where it moved to. */
 function successorOf({ type, frame }: FollowedEntry, floorId: FloorId): Slot | undefined {
   if (type !== "session_transition") return undefined;
-  const { reason, by } = (parseFrame(frame) as { data: Transition }).data;
-  if (reason !== "superseded" || !by) return undefined;
+  const { reason, by, movedTo } = (parseFrame(frame) as { data: Transition }).data;
+  if ((reason !== "superseded" && reason !== "moved") || !by) return undefined;
   const { sessionId } = by;
+  if (movedTo !== undefined) return { sessionId, floorId: movedTo, from: 0 };
   return {
     sessionId,
     floorId: userOf(floorId) === undefined ? floorOf(sessionId, undefined, undefined) : floorId,

@@ -263,7 +263,8 @@ class RecordingReader {
   }
 
   #takeArchive(sessionId: SessionId, reason: string | undefined): void {
-    if (reason === undefined) return this.#add({ does: "archive", sessionId });
+    // One that moved away leaves this floor as one that its user ends.
+    if (reason === undefined || reason === "moved") return this.#add({ does: "archive", sessionId });
     const last = this.#inputs.at(-1);
     if (reason !== "stop") return;
     if (last?.does === "stop" && last.at === this.#at) last.sessionIds.push(sessionId);

@@ -67,11 +67,27 @@ export const Command = z.discriminatedUnion("type", [
     /** A session of this floor that is archived. If it held the floor, the new session gets it. */
     replaces: SessionId.optional(),
   }),
+  /**
+   * Creates a session in which a session of another floor goes on. It requests this floor; unless it is refused, the
+   * other one is archived in the same commit (rule C34).
+   */
+  z.object({
+    type: z.literal("session.move"),
+    ...about,
+    session: WantedSession,
+    history: History,
+    /** Its session, and the `seq` of its newest event when its messages were copied. */
+    from: z.object({ sessionId: SessionId, floorId: FloorId, seq: z.int().nonnegative() }),
+    /** Its turns that have not ended, in their order. They begin here. */
+    turns: z.array(TurnInput),
+  }),
   /** Archives a session in favour of another one. */
   z.object({
     type: z.literal("session.replace"),
     ...about,
     by: z.object({ sessionId: SessionId, agentId: AgentId }),
+    /** The floor of `by`, if the session was moved there. */
+    movedTo: FloorId.optional(),
   }),
   z.object({ type: z.literal("session.activate"), ...about }),
   z.object({ type: z.literal("session.resume"), ...about }),
@@ -150,6 +166,7 @@ export type Envelope = z.infer<typeof Envelope>;
 
 /** The session that a command creates if it does not exist. */
 export function sessionCreatedBy(command: Command): SessionId | undefined {
-  if (command.type === "session.create" || command.type === "session.copy") return command.sessionId;
+  const { type } = command;
+  if (type === "session.create" || type === "session.copy" || type === "session.move") return command.sessionId;
   return command.type === "session.chat" ? command.session?.sessionId : undefined;
 }

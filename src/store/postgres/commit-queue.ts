@@ -5,6 +5,7 @@ import type { Clock } from "../../shared/ports/clock.ts";
 import { RecentMap } from "../../shared/recent-map.ts";
 import type { CommitOutcome, FloorChange } from "../store.ts";
 import { PATIENCE_MS, RowsLocked } from "./connections/connection-pool.ts";
+import { byFloor } from "./floor-commit.ts";
 
 /** Writes changes to the database: see `FloorCommit`. */
 export interface Committer {
@@ -60,11 +61,13 @@ export class CommitQueue {
   }
 
   /**
-   * No other change of the same floor may be waiting or under way.
+   * No other change of the same floor, or of that of `along`, may be waiting or under way.
    * @throws AppError `unavailable`: whether it was committed is unknown
    * @throws StatementRefused the change refers to a missing row; nothing was done
    */
   async commit(change: FloorChange): Promise<CommitOutcome> {
+    // A statement for two floors has no others, so that a conflict of one of them undoes nothing else.
+    if (change.along) return await this.#committer.commit(change);
     const queue = this.#locked.has(change.floorId) ? this.#apart : this.#waiting;
     if (queue.length >= MAX_WAITING_COMMITS) throw new AppError("unavailable", "too many commits are waiting");
     const answer = Promise.withResolvers<CommitOutcome>();
@@ -119,7 +122,7 @@ export class CommitQueue {
    * Each change has its own outcome (rule C5): a change that fails, or waits for a lock, does so without the others.
    */
   async #commitTogether(group: readonly WaitingCommit[]): Promise<void> {
-    const inOrder = group.toSorted((one, other) => (one.change.floorId < other.change.floorId ? -1 : 1));
+    const inOrder = group.toSorted((one, other) => byFloor(one.change, other.change));
     const changes = inOrder.map(({ change }) => change);
     const until = Math.min(...group.map((each) => each.until));
     try {

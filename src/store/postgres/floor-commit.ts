@@ -8,6 +8,7 @@ import type { CommitOutcome, FloorChange, MessageWrite } from "../store.ts";
 import { type Database, StatementRefused } from "./connections/connection-pool.ts";
 
 const COMMIT = { name: "commit", text: "SELECT commit_floor($1) AS done" };
+const COMMIT_BOTH = { name: "commit-both", text: "SELECT commit_both($1) AS done" };
 const COMMIT_ALL = { name: "commit-all", text: "SELECT commit_floors($1) AS done" };
 const CONTENTS = {
   name: "contents",
@@ -68,11 +69,16 @@ export class FloorCommit {
 
   async #write(change: FloorChange, contents: Contents): Promise<CommitOutcome> {
     flow.onHop?.("postgres", change.floorId);
-    const [row] = await this.#db.query<{ done: boolean }>(COMMIT, [cleanJson(rowsOf(change, contents))]);
+    const { along } = change;
+    const [statement, rows] = along
+      ? [COMMIT_BOTH, [change, along].toSorted(byFloor).map((each) => rowsOf(each, contents))]
+      : [COMMIT, rowsOf(change, contents)];
+    const [row] = await this.#db.query<{ done: boolean }>(statement, [cleanJson(rows)]);
     return outcomeOf(row!.done);
   }
 
-  async #contentsAfter({ messages }: FloorChange): Promise<Contents> {
+  async #contentsAfter({ messages: own, along }: FloorChange): Promise<Contents> {
+    const messages = [...own, ...(along?.messages ?? [])];
     const partial = messages.filter((write) => write.kind === "append" || write.kind === "status");
     const sessionIds = partial.map(({ sessionId }) => sessionId);
     const ids = partial.map(({ id }) => id);
@@ -94,6 +100,10 @@ export class FloorCommit {
     return contents;
   }
 }
+
+/** The order in which floors are locked, at every node. */
+export const byFloor = (one: Pick<FloorChange, "floorId">, other: Pick<FloorChange, "floorId">): number =>
+  one.floorId < other.floorId ? -1 : 1;
 
 const keyOf = (sessionId: SessionId, id: MessageId): string => `${sessionId}/${id}`;
 

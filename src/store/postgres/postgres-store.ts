@@ -2,14 +2,14 @@ import { AppError } from "../../protocol/errors.ts";
 import type { Clock } from "../../shared/ports/clock.ts";
 import type { Logger } from "../../shared/ports/logger.ts";
 import type { Meta } from "../meta.ts";
-import type { Store } from "../store.ts";
+import type { CommitOutcome, Store } from "../store.ts";
 import { CommitQueue } from "./commit-queue.ts";
 import { PostgresPool, poolConfig } from "./connections/connection-pool.ts";
 import { readAddress } from "./connections/database-address.ts";
 import { type NodeLabel, warnOfLoneNodes } from "./connections/node-label.ts";
 import { refuseMovingPooler } from "./connections/pooler.ts";
 import { type FoundStore, type LostCommits, StoreIdentity } from "./connections/store-identity.ts";
-import { FloorCommit } from "./floor-commit.ts";
+import { byFloor, FloorCommit } from "./floor-commit.ts";
 import { FloorQueues } from "./floor-queues.ts";
 import { pruneQueries } from "./prune-queries.ts";
 import { prepareDatabase } from "./schema.ts";
@@ -107,9 +107,17 @@ function storeOn(pool: PostgresPool, { epoch, secret }: Meta, identity: StoreIde
 
     async commit(change) {
       if (isClosed) throw new AppError("unavailable", "the store is closed");
-      const { floorId, expected } = change;
-      const outcome = await queues.run(floorId, () => commits.commit(change));
-      if (outcome === "committed") identity.committed(floorId, expected + 1);
+      const changes = change.along ? [change, change.along].toSorted(byFloor) : [change];
+      // A floor's turn is waited for in the order of the floors, so that two such commits never wait for each other.
+      const commit = changes.reduceRight<() => Promise<CommitOutcome>>(
+        (next, { floorId }) =>
+          () =>
+            queues.run(floorId, next),
+        () => commits.commit(change),
+      );
+      const outcome = await commit();
+      if (outcome === "committed")
+        for (const { floorId, expected } of changes) identity.committed(floorId, expected + 1);
       return outcome;
     },
     async timeOffset() {

@@ -7,7 +7,7 @@ import type { Clock } from "../../shared/ports/clock.ts";
 import type { Logger } from "../../shared/ports/logger.ts";
 import type { Meta } from "../meta.ts";
 import { sessionRowsOf } from "../rows.ts";
-import type { Store } from "../store.ts";
+import type { FloorChange, Store } from "../store.ts";
 import { damageAdvice, openReader, prepareFile } from "./database-file.ts";
 import { identityOf, lockOf } from "./file-identity.ts";
 import { FileLock } from "./file-lock.ts";
@@ -114,7 +114,9 @@ function storeOn(db: ReadConnection, thread: WriterThread, { meta, faults, relea
 
     async commit(change) {
       flow.onHop?.("sqlite", `${change.floorId}, to the writer's thread`);
-      const job = { kind: "change", change: { ...change, sessions: sessionRowsOf(change) } } as const;
+      const { along, ...own } = change;
+      const written = (each: FloorChange) => ({ ...each, sessions: sessionRowsOf(each) });
+      const job = { kind: "change", change: written(own), along: along && written(along) } as const;
       return (await thread.add(job)) === "conflict" ? "conflict" : "committed";
     },
 

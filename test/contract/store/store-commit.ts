@@ -46,6 +46,58 @@ export function commitContract(stage: StoreStage): void {
       expect(await store.findReceipts([{ caller: "ann", commandId: "c" }])).toEqual([]);
     });
 
+    test("changes of two floors are committed together, and a conflict of either writes nothing of both", async () => {
+      const { store, floor } = stage;
+      const other = new FloorWriter(store, "u:ann/rear");
+      await floor.write({ sessions: [floor.session("a")] });
+      await other.write({ sessions: [other.session("b")] });
+      const heads = [floor.head, other.head];
+      const both = () => ({
+        own: floor.change({
+          sessions: [floor.session("a", { title: "Here" }), floor.session("c")],
+          messages: [{ kind: "add", message: makeMessage("a", "m") }],
+          events: [floor.event("floor_updated", {})],
+          receipts: [floor.receipt("move")],
+        }),
+        along: other.change({
+          sessions: [other.session("b", { title: "There" })],
+          events: [other.event("floor_updated", {})],
+        }),
+      });
+      const titleOf = async (id: string) => (await store.loadSession(id as SessionId))?.session.title;
+      const late = both();
+      expect(await store.commit({ ...late.own, along: { ...late.along, expected: 7 } })).toBe("conflict");
+      expect(await store.commit({ ...late.own, expected: 7, along: late.along })).toBe("conflict");
+      expect([await titleOf("a"), await titleOf("b"), await titleOf("c")]).toEqual([
+        "New Session",
+        "New Session",
+        undefined,
+      ]);
+      expect(await store.findMessage(A, M)).toBeUndefined();
+      expect(await store.findReceipts([{ caller: "ann", commandId: "move" }])).toEqual([]);
+      const found = [await store.loadFloor(floor.id), await store.loadFloor(other.id)];
+      expect(found.map((each) => each?.head)).toEqual(heads);
+      expect(await store.commit({ ...late.own, along: late.along })).toBe("committed");
+      expect([await titleOf("a"), await titleOf("b"), await titleOf("c")]).toEqual(["Here", "There", "New Session"]);
+      expect((await store.findMessage(A, M))?.id).toBe(M);
+      // From the version before, and then from that after: what the store remembers of both floors is right.
+      expect(await store.commit({ ...late.own, along: late.along })).toBe("conflict");
+      expect(await store.confirm(floor.id, 2)).toBe(true);
+      expect(await store.confirm(other.id, 2)).toBe(true);
+    });
+
+    test("of changes of the same two floors at once, in both directions, exactly one is committed", async () => {
+      const { store, floor } = stage;
+      const other = new FloorWriter(store, "u:ann/rear");
+      const outcomes = await Promise.all(
+        Array.from({ length: 16 }, (_, n) => {
+          const [own, along] = n % 2 === 0 ? [floor.change(), other.change()] : [other.change(), floor.change()];
+          return store.commit({ ...own, along });
+        }),
+      );
+      expect(outcomes.filter((outcome) => outcome === "committed")).toHaveLength(1);
+    });
+
     test("several sessions are read together, and missing ones are left out", async () => {
       const { store, floor } = stage;
       await floor.write({ sessions: [floor.session("a"), floor.session("b")] });

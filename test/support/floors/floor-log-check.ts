@@ -217,7 +217,8 @@ export class FloorLogCheck {
     );
     must(from !== "archived" || to === "deleted", () => `5: archived ${id} became ${to}`);
     this.#isDue(id, transition);
-    if (to === "archived" && transition.by && reason !== "superseded") this.#endIsLawful(id, transition);
+    if (to === "archived" && transition.by && reason !== "superseded" && reason !== "moved")
+      this.#endIsLawful(id, transition);
     if (event === "preempt") this.#preemptionIsLawful(id, transition);
     if (to === "deleted") return this.forget(id);
     // Room was made for a session that leaves before the floor is its own.

@@ -121,10 +121,14 @@ export class MemoryStore implements Store {
   }
 
   async commit(change: FloorChange): Promise<CommitOutcome> {
-    if (this.versionOf(change.floorId) !== change.expected || this.#tables.isTaken(change)) return "conflict";
-    this.#tables.checkWhole(change);
-    this.#tables.write(change);
-    this.onCommit(change);
+    const changes = change.along ? [change, change.along] : [change];
+    for (const each of changes)
+      if (this.versionOf(each.floorId) !== each.expected || this.#tables.isTaken(each)) return "conflict";
+    for (const each of changes) this.#tables.checkWhole(each);
+    for (const each of changes) {
+      this.#tables.write(each);
+      this.onCommit(each);
+    }
     return "committed";
   }
 

@@ -4,7 +4,14 @@ import type { Blob, ConnectionRow } from "../../store.ts";
 import type { FileGuard } from "../file-identity.ts";
 import { LogCheckpoint } from "../log-checkpoint.ts";
 import { fileFaultOf } from "../result-code.ts";
-import { isFailure, type Job, type Result, type WriteFailure, type WriteOutcome } from "../writer/writer-job.ts";
+import {
+  isFailure,
+  type Job,
+  type Result,
+  type WriteFailure,
+  type WriteOutcome,
+  type WrittenChange,
+} from "../writer/writer-job.ts";
 import { ChangeWriter } from "./change-writer.ts";
 import { DefinitionWriter } from "./definition-writer.ts";
 import { KnownRows } from "./known-rows.ts";
@@ -96,7 +103,7 @@ export class JobWriter {
   #write(job: Job): WriteOutcome {
     switch (job.kind) {
       case "change":
-        return this.#changes.write(job.change);
+        return job.along ? this.#writeBoth(job.change, job.along) : this.#changes.write(job.change);
       case "connection":
         return this.#saveConnection(job.row);
       case "blob":
@@ -124,6 +131,19 @@ export class JobWriter {
         this.#known.forget();
         return this.#pruner.prune(job.limits) ? "more" : "done";
     }
+  }
+
+  /** Write the changes of two floors, or neither. */
+  #writeBoth(...changes: WrittenChange[]): WriteOutcome {
+    this.#db.exec("SAVEPOINT both");
+    const isDone = changes.every((change) => this.#changes.write(change) === "done");
+    if (!isDone) {
+      // The remembered rows of the first change are not written.
+      this.#known.forget();
+      this.#db.exec("ROLLBACK TO both");
+    }
+    this.#db.exec("RELEASE both");
+    return isDone ? "done" : "conflict";
   }
 
   #saveConnection({ id, version, expiresAt, ...binding }: ConnectionRow): WriteOutcome {

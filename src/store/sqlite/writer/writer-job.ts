@@ -13,11 +13,11 @@ import type { OpenedFiles } from "../file-identity.ts";
 import type { FileFault } from "../result-code.ts";
 
 /** A floor's change with the rows of its sessions. */
-export type WrittenChange = Omit<FloorChange, "sessions"> & { sessions: SessionSqlRow[] };
+export type WrittenChange = Omit<FloorChange, "sessions" | "along"> & { sessions: SessionSqlRow[] };
 
 /** A write. Jobs of all kinds share transactions, in the order of their arrival. */
 export type Job =
-  | { kind: "change"; change: WrittenChange }
+  | { kind: "change"; change: WrittenChange; along?: WrittenChange | undefined }
   | { kind: "connection"; row: ConnectionRow }
   | { kind: "blob"; sessionId: string; blob: Blob }
   | { kind: "stage"; stagedAs: StagedId; messages: readonly Message[]; now: number }
