@@ -17,6 +17,7 @@ describeClusters("several nodes", (servers) => {
   const last = [
     ["rollback", "is almost done"],
     ["edit", "is almost done"],
+    ["move", "is almost done"],
   ] as const;
   copyingSuite("an orchestrator and worker", last, () => open("rest"));
 

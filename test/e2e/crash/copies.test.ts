@@ -11,6 +11,7 @@ const CASES = [
   ["import", "begins"],
   ["rollback", "is almost done"],
   ["edit", "is almost done"],
+  ["move", "is almost done"],
 ] as const;
 
 copyingSuite("a node", CASES, async () => {

@@ -104,6 +104,24 @@ describePage("copies of a session", (open) => {
   });
 
   test.each([
+    { locale: "en-US", words: ["More for this session", "Move to another zone", "Move"] },
+    { locale: "zh-CN", words: ["会话的更多操作", "移到其他区域", "移动"] },
+  ])("a session moves to another zone of its user, and the page goes with it: $locale", async ({ locale, words }) => {
+    const [more, item, yes] = words as [string, string, string];
+    const { ann, session, page } = await openMade(open, talked("hello"), { locale });
+    await page.getByRole("button", { name: more, exact: true }).press("Enter");
+    await page.getByRole("button", { name: item, exact: true }).press("Enter");
+    const zone = page.getByRole("form", { name: item, exact: true }).getByRole("textbox");
+    await hasFocus(zone);
+    await zone.fill("rear");
+    await page.getByRole("button", { name: yes, exact: true }).press("Enter");
+    const moved = await shownAfter(page, session.id);
+    await page.getByRole("article").getByText("Hello there.", { exact: true }).waitFor();
+    expect(await ann.see(moved)).toMatchObject({ zone: "rear", state: "active" });
+    expect(await ann.see(session.id)).toMatchObject({ state: "archived", replacedBy: moved });
+  });
+
+  test.each([
     { locale: "en-US", words: ["More for this session", "Copy the session", "Agent of the copy", "Make the copy"] },
     { locale: "zh-CN", words: ["会话的更多操作", "复制会话", "副本的智能体", "创建副本"] },
   ])("a session is copied for another agent of its catalogue: $locale", async ({ locale, words }) => {

@@ -39,6 +39,7 @@ export const ROUTES: [route: string, ask: (caller: Caller, of: Things) => Promis
   ["PATCH /session/{id}", (caller, { session }) => caller.ask("PATCH", `/session/${session}`, { title: "mine" })],
   ["DELETE /session/{id}", (caller, { session }) => caller.ask("DELETE", `/session/${session}`)],
   ["POST /session/{id}/fork", (caller, { session }) => caller.post(`/session/${session}/fork`)],
+  ["POST /session/{id}/move", (caller, { session }) => caller.post(`/session/${session}/move`, { zone: "rear" })],
   ["POST /session/{id}/rollback", (caller, { session }) => caller.post(`/session/${session}/rollback`)],
   [
     "GET /session/rollback-points",

@@ -89,6 +89,11 @@ const COPYING = {
     copied: MESSAGES - 2,
     replaces: true,
   },
+  move: {
+    ask: (node, source, key) => node.post(`/session/${source}/move`, { zone: "rear" }, key),
+    copied: MESSAGES,
+    replaces: true,
+  },
   import: { ask: (node, _, key) => importSession(node, "ann", key), copied: MESSAGES, replaces: false },
 } satisfies Record<string, Copying>;
 type What = keyof typeof COPYING;

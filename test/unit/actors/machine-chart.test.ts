@@ -41,7 +41,7 @@ test("every command to a session is handled in every state of a session, or refu
     return isArrow || stays.includes(event) || refuses.some((refused) => refused.event === event);
   };
   // The arbiter answers these itself.
-  const ofArbiter = ["session.create", "session.copy", "session.replace"];
+  const ofArbiter = ["session.create", "session.copy", "session.move", "session.replace"];
   const toSessions = [...COMMAND_TYPES].filter((type) => /^(session|run)\./.test(type) && !ofArbiter.includes(type));
   const unanswered = toSessions.flatMap((type) =>
     STATES.filter(

@@ -25,6 +25,7 @@ const document = { components: { schemas: schema.$defs } } as unknown as OpenApi
 /** Values that are no plain names. */
 const PATTERNED: Readonly<Record<string, object>> = {
   session_created: { floorId: "u:ann" },
+  session_transition: { movedTo: "u:ann" },
   message: { images: [{ hash: "a".repeat(64), mimeType: "image/png", bytes: 1 }] },
 };
 
