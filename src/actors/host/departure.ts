@@ -55,7 +55,7 @@ export class Departure {
   /** Archive it in favour of the session in which it goes on. @param actors those of the other floor */
   leave(actors: FloorActors): void {
     const { from, sessionId } = this.#command;
-    const { agentId } = actors.machineState(sessionId)!.context.claim;
+    const { agentId } = actors.machineState(sessionId)!.context.numbers;
     const given = this.#given();
     const by = { sessionId, agentId };
     const leaving = { type: "session.replace" as const, sessionId: from.sessionId, by, movedTo: this.#floorId };
@@ -67,7 +67,7 @@ export class Departure {
     const { sessionId, floorId } = this.#command.from;
     const session = this.actors.machineState(sessionId)?.context;
     if (!session) return { ok: false, code: "session_not_found" };
-    const by = { sessionId, agentId: session.claim.agentId };
+    const by = { sessionId, agentId: session.numbers.agentId };
     const foreign = refuseForeign(
       { ...envelope, floorId, command: { type: "session.replace", sessionId, by } },
       this.actors,
