@@ -239,7 +239,7 @@ test("an operator cannot use another client's connection", async () => {
 });
 
 test("an owner can use its own session by every route", async () => {
-  const ending = /(events|stream)$|DELETE|flags|archive|stop|create|pause|resume|rollback|resend|edit/;
+  const ending = /(events|stream)$|DELETE|flags|archive|stop|create|pause|resume|rollback|move|resend|edit/;
   // A scripted agent has neither.
   const lacking = /summarize|compress|mode$/;
   const own = ROUTES.filter(([route]) => !ending.test(route) && !lacking.test(route));
