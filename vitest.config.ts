@@ -5,6 +5,7 @@ import { findPrograms } from "./test/support/programs/find-programs.ts";
 import { Chance } from "./test/support/runner/chance.ts";
 import { EndOfRun } from "./test/support/runner/end-of-run.ts";
 import { PATIENCE_MS } from "./test/support/runner/patience.ts";
+import { PROGRAM_TESTS } from "./test/support/runner/program-tests.ts";
 
 // Programs that tests start, and threads of the store, find their code compiled. Node.js compares it with the source.
 process.env["NODE_COMPILE_CACHE"] ??= fileURLToPath(new URL("node_modules/.cache/compile", import.meta.url));
@@ -88,14 +89,6 @@ const LONG_TESTS = [
 ];
 /** Measures how long a node's answers take, so that no other test may run beside it. */
 const ALONE = ["test/e2e/attacks/all-attacks.test.ts"];
-/** They start programs by the dozen, measure the memory of their own process, or replace modules for themselves. */
-const PROGRAMS = [
-  ...["acp/*", "programs/*", "mcp-*", "reply-memory"].map((name) => `test/unit/agents/${name}.test.ts`),
-  "test/unit/bus/message-pieces.test.ts",
-  ...["every-floor", "invariants.property"].map((name) => `test/unit/actors/${name}.test.ts`),
-  "test/unit/{end-of-run,flakes,own-programs}.test.ts",
-];
-
 export default defineConfig({
   test: {
     // Once per run, and no server is started for it.
@@ -106,11 +99,11 @@ export default defineConfig({
         test: {
           name: "unit",
           include: ["test/*.test.ts", "test/unit/**/*.test.ts"],
-          exclude: [...PROGRAMS, ...LONG_TESTS],
+          exclude: [...PROGRAM_TESTS, ...LONG_TESTS],
           ...SHARING,
         },
       },
-      { extends: true, test: { name: "programs", include: PROGRAMS, retry } },
+      { extends: true, test: { name: "programs", include: PROGRAM_TESTS, retry } },
       { extends: true, test: { name: "contract", include: ["test/contract/**/*.test.ts"], retry, ...SHARING } },
       {
         extends: true,

@@ -27,8 +27,8 @@ try {
   const cloned = spawnSync("git", ["clone", "--quiet", ROOT, clone], { stdio: "inherit" });
   if (cloned.status !== 0) throw new Error("git clone failed");
   const [start, test] = commandsOf(readFileSync(join(clone, "README.md"), "utf8"));
-  await run(test, env);
   await run(start, nodeEnv, /^Interlock is listening on http:/m);
+  await run(withoutInstall(test), env);
 } finally {
   rmSync(folder, { recursive: true, force: true });
 }
@@ -39,6 +39,12 @@ function commandsOf(page) {
     const [, command] = new RegExp(`^## ${title}\\n[^]*?^\`\`\`sh\\n(.*)\\n\`\`\``, "m").exec(page);
     return command;
   });
+}
+
+/** Both commands begin with the same installation, which the first has just made. */
+function withoutInstall(command) {
+  const [, rest] = /^npm ci && (.*)$/.exec(command);
+  return rest;
 }
 
 /**
