@@ -4,6 +4,12 @@ import { explore, variationsOf } from "../../../src/policy/exploration.ts";
 import { CAR, RESTRICTIONS } from "../catalogs/car-catalog.ts";
 import { makeCatalog } from "../catalogs/catalog.ts";
 
+interface MixedAgent {
+  name: string;
+  replaces?: string[];
+  beneath?: object;
+}
+
 /** Agents that mix all keys, at a few priorities. */
 const MIXED = [
   { name: "plain20" },
@@ -41,7 +47,7 @@ const MIXED = [
   },
   { name: "crit80", priority: 80, critical: true },
   { name: "crit10", priority: 10, critical: true, beneath: { all: -5 } },
-].map((agent) => ({ priority: 20, ...agent }));
+].map((agent: MixedAgent) => ({ priority: 20, ...agent }));
 const QUIET = [
   { name: "quiet", when: "quiet", allow: ["firm20", "over50duck", "duck20", "over20"] },
   { name: "finish", when: "finish", allow: ["crit10", "plain20q"], others: "finish" },
@@ -68,6 +74,20 @@ const HOURS = [
   { name: "meeting", days: ["tue"], when: "busy", allow: ["over", "alone"] },
 ];
 
+/** Some of the agents above, without what they say of the others. */
+function mixed(...names: string[]): object[] {
+  const isThere = (name: string) => names.includes(name);
+  return MIXED.filter(({ name }) => isThere(name)).map(({ replaces, beneath, ...agent }) => ({
+    ...agent,
+    ...(replaces && { replaces: replaces.filter(isThere) }),
+    ...(beneath && {
+      beneath: Object.fromEntries(Object.entries(beneath).filter(([name]) => name === "all" || isThere(name))),
+    }),
+  }));
+}
+
+const NEWEST = { ties: "newest", resume_delay: "1s", max_paused: 1 };
+
 export type Floor = readonly [
   name: string,
   size: number,
@@ -79,11 +99,13 @@ export type Floor = readonly [
 export const FLOORS: readonly Floor[] = [
   ["a small floor, three sessions", 3, SMALL, {}],
   ["the car, two sessions", 2, CAR, { restrictions: RESTRICTIONS }, ["phone_agent", "music_agent"]],
-  ["the car, three sessions", 3, CAR, {}],
+  ["a turn that is reserved, two sessions", 2, mixed("firm50", "gone80"), { policy: NEWEST }],
+  ["a rank that is replaced, two sessions", 2, mixed("plain20q", "replace50"), { policy: NEWEST }],
 ];
 
 /** What takes tens of seconds. */
 export const LARGE_FLOORS: readonly Floor[] = [
+  ["the car, three sessions", 3, CAR, {}],
   [
     "quiet hours, three sessions",
     3,

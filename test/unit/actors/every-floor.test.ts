@@ -62,7 +62,7 @@ describe("the exploration finds", () => {
     [
       "a turn that a reserved floor does not keep",
       "invariant 2:",
-      "all keys, ties newest, resume_delay 1s, limit 1",
+      "a turn that is reserved, two sessions",
       {
         arbitration: ({ decide }) => ({
           decide: (floor, ...given) => {
@@ -162,7 +162,7 @@ describe("the exploration finds", () => {
     [
       "a wake that ends a session which asked later",
       "invariant 16:",
-      "all keys, ties newest, resume_delay 1s, limit 1",
+      "a rank that is replaced, two sessions",
       {
         rearrangement: ({ settle }) => ({
           settle: (floor, ...given) => {
