@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe } from "vitest";
+import { afterAll, afterEach, beforeEach, describe } from "vitest";
 import type { Store } from "../../../src/store/store.ts";
 import { FloorWriter } from "../../support/stores/floor-writer.ts";
 import { commitContract } from "./store-commit.ts";
@@ -16,6 +16,8 @@ import { messageContract, viewContract } from "./store-views.ts";
 interface StorePlace {
   /** A store is opened once at a time. */
   open(): Promise<Store>;
+  /** Delete what a store wrote that is closed. Absent: each test has a place of its own. */
+  empty?(): Promise<void>;
   /** Whether data survives closing the store. */
   isLasting: boolean;
   /** Called after the store was closed. */
@@ -31,35 +33,40 @@ export interface StoreStage {
   reopen(): Promise<Store>;
 }
 
-const CONTRACTS = [
+/** Tests that open a store again, or stage what is adopted later. */
+export const LASTING = [lifeContract, historiesContract, stagedContract, definitionContract];
+export const WRITING = [
   commitContract,
   logContract,
-  historiesContract,
   pageContract,
   messageContract,
   viewContract,
   searchContract,
   pruneContract,
-  lifeContract,
-  stagedContract,
-  definitionContract,
 ];
 
 /** The contract of the port, for every implementation; `contracts`: only these parts of it. */
-export function storeContract(name: string, makePlace: () => Promise<StorePlace>, contracts = CONTRACTS): void {
+export function storeContract(
+  name: string,
+  makePlace: () => Promise<StorePlace>,
+  contracts = [...WRITING, ...LASTING],
+): void {
   describe(`store: ${name}`, () => {
-    let place: StorePlace;
+    let place: StorePlace | undefined;
     let store: Store;
     let floor: FloorWriter;
     beforeEach(async () => {
-      place = await makePlace();
+      place ??= await makePlace();
       store = await place.open();
       floor = new FloorWriter(store);
     });
     afterEach(async () => {
       await store.close();
-      await place.remove();
+      if (place?.empty) return await place.empty();
+      await place?.remove();
+      place = undefined;
     });
+    afterAll(() => place?.remove());
     const stage: StoreStage = {
       get store() {
         return store;
@@ -68,11 +75,11 @@ export function storeContract(name: string, makePlace: () => Promise<StorePlace>
         return floor;
       },
       get isLasting() {
-        return place.isLasting;
+        return place!.isLasting;
       },
       async reopen() {
         await store.close();
-        store = await place.open();
+        store = await place!.open();
         return store;
       },
     };
