@@ -12,7 +12,7 @@ import { RESERVATION_FIELDS, SESSION_FIELDS, withMoments } from "./state-fields.
 /** After this time a session whose program died has lapsed: one and a half leases. */
 export const lapseMs = (leaseMs: number): number => Math.ceil(leaseMs * 1.5);
 
-/** The time that a question waits for its answer; scripts ask none. */
+/** The time that a question waits for its answer, if nothing else is said. */
 const INTERACTION_TIMEOUT_MS = 300_000;
 
 const hasEnded = ({ value: { lifecycle } }: SessionMachineState): boolean =>
@@ -36,6 +36,8 @@ export interface SteppedFloorOptions {
   userId?: string | undefined;
   /** Default: the floor of the user, without a zone. */
   floorId?: FloorId | undefined;
+  /** The node's limit of a question whose agent has none of its own, in ms. */
+  interactionTimeoutMs?: number | undefined;
   /** The wall clock stands still while the floor's time passes: it shows what it was set to. Default: it runs. */
   standsStill?: boolean | undefined;
 }
@@ -59,6 +61,7 @@ export interface PendingDeadline {
 export class SteppedFloor {
   readonly userId: string;
   readonly #standsStill: boolean;
+  readonly #interactionTimeoutMs: number;
   #actors: FloorActors;
   readonly #dead: Set<SessionId>;
   #catalog: Catalog;
@@ -73,6 +76,7 @@ export class SteppedFloor {
     const { catalog, now, userId = userWithout(catalog), floorId, standsStill = false } = options;
     this.userId = userId;
     this.#standsStill = standsStill;
+    this.#interactionTimeoutMs = options.interactionTimeoutMs ?? INTERACTION_TIMEOUT_MS;
     this.#catalog = catalog;
     this.#time = now;
     this.#actors = from ? from.#actors.copy(alteration) : new FloorActors(floorId ?? (`u:${userId}` as FloorId));
@@ -85,8 +89,9 @@ export class SteppedFloor {
 
   /** Another floor in the same state; a step of one does not change the other. */
   copy(alteration?: Alteration): SteppedFloor {
-    const [userId, catalog, standsStill] = [this.userId, this.#catalog, this.#standsStill];
-    return new SteppedFloor({ catalog, now: this.#time, userId, standsStill }, this, alteration);
+    const { userId } = this;
+    const [catalog, standsStill, interactionTimeoutMs] = [this.#catalog, this.#standsStill, this.#interactionTimeoutMs];
+    return new SteppedFloor({ catalog, now: this.#time, userId, standsStill, interactionTimeoutMs }, this, alteration);
   }
 
   /**
@@ -214,7 +219,7 @@ export class SteppedFloor {
   /** Every deadline that has begun, in no order. The lease of a living participant never runs out, so it is none. */
   get deadlines(): PendingDeadline[] {
     const { reserved } = this.context.floor;
-    const sources = { catalog: this.#catalog, interactionTimeoutMs: INTERACTION_TIMEOUT_MS };
+    const sources = { catalog: this.#catalog, interactionTimeoutMs: this.#interactionTimeoutMs };
     const found: PendingDeadline[] = [];
     for (const { context } of this.sessions) {
       const { id: sessionId } = context;
@@ -287,7 +292,8 @@ export class SteppedFloor {
     this.#stamp += 1;
     const { now } = this;
     const stamp = `s${this.#stamp}`;
-    return { now, time: this.#time, stamp, catalog: this.#catalog, interactionTimeoutMs: INTERACTION_TIMEOUT_MS };
+    const interactionTimeoutMs = this.#interactionTimeoutMs;
+    return { now, time: this.#time, stamp, catalog: this.#catalog, interactionTimeoutMs };
   }
 
   #dated(facts: CommandResult["facts"]): TimedFact[] {

@@ -64,6 +64,13 @@ export interface Recording {
   readonly older: readonly OlderSession[];
   /** Older sessions whose agent the log does not name. They do not take part. */
   readonly unknown: readonly string[];
+  /**
+   * Sessions that were deleted, and what the log had of them with them. They come where something else in the log first
+   * names them.
+   */
+  readonly erased: ReadonlySet<string>;
+  /** Questions with a time limit: whose agent asked, and the limit in ms. */
+  readonly questions: readonly { readonly agentId: AgentId; readonly limitMs: number }[];
 }
 
 /** @param events of one floor's log, the oldest first */
@@ -104,6 +111,8 @@ class RecordingReader {
   readonly #older: OlderSession[] = [];
   /** Agents whose sessions stayed when a turn was done. */
   readonly #keeping = new Set<string>();
+  readonly #erased: ReadonlySet<string>;
+  readonly #questions: { agentId: AgentId; limitMs: number }[] = [];
   readonly #created = new Map<SessionId, Writable<InputOf<"create">>>();
   #flags = "{}";
   #at = 0;
@@ -111,6 +120,7 @@ class RecordingReader {
 
   constructor(events: readonly LoggedServerEvent[]) {
     this.#events = events;
+    this.#erased = erasedIn(events);
   }
 
   read(): Recording {
@@ -123,7 +133,7 @@ class RecordingReader {
     // Who was silent asks first, and who had the floor last.
     const older = this.#older.sort((one, other) => rankOf(one.state) - rankOf(other.state));
     const inputs = [...older.map((session, index) => this.#creationOf(session, index)), ...this.#inputs];
-    return { inputs, older, unknown: [...this.#unknown] };
+    return { inputs, older, unknown: [...this.#unknown], erased: this.#erased, questions: this.#questions };
   }
 
   #take(event: LoggedServerEvent): void {
@@ -146,7 +156,7 @@ class RecordingReader {
         return this.#takeAct(sessionId, event.data.agent.name);
       case "tool_confirmation_request":
       case "user_question_request":
-        return this.#takeAsk(sessionId, event.requestId as RequestId);
+        return this.#takeAsk(sessionId, event.requestId as RequestId, event.data.expiresAt);
       case "interaction_resolved":
         return this.#takeAnswer(sessionId, event.requestId as RequestId, event.data.by);
       case "complete":
@@ -224,7 +234,8 @@ class RecordingReader {
   #takeTransition(transition: Transition, sessionId: SessionId): void {
     const life = this.#life(sessionId);
     const { by, event } = transition;
-    if (by) this.#life(by.sessionId).agentId ??= by.agentId;
+    // What takes the place of a session may have a floor of its own.
+    if (by && transition.reason !== "superseded") this.#life(by.sessionId).agentId ??= by.agentId;
     this.#count(life);
     this.#follow(life, transition);
     const { agentId } = life;
@@ -247,13 +258,14 @@ class RecordingReader {
   }
 
   /** What was done to the session, if the transition shows it: the floor does the rest by itself. */
-  #addCause({ event, reason, runId }: Transition, sessionId: SessionId, agentId: AgentId | undefined): void {
+  #addCause(transition: Transition, sessionId: SessionId, agentId: AgentId | undefined): void {
+    const { event, reason, runId } = transition;
     switch (event) {
       case "pause":
       case "delete":
         return this.#add({ does: event, sessionId });
       case "archive":
-        return this.#takeArchive(sessionId, reason);
+        return this.#takeArchive(sessionId, transition);
       case "abort":
         if (reason === undefined) this.#add({ does: "abort", sessionId, runId });
         return;
@@ -262,9 +274,11 @@ class RecordingReader {
     }
   }
 
-  #takeArchive(sessionId: SessionId, reason: string | undefined): void {
+  #takeArchive(sessionId: SessionId, { reason, by }: Transition): void {
+    const isReplacedElsewhere = reason === "superseded" && by !== undefined && !this.#lives.has(by.sessionId);
     // One that moved away leaves this floor as one that its user ends.
-    if (reason === undefined || reason === "moved") return this.#add({ does: "archive", sessionId });
+    if (reason === undefined || reason === "moved" || isReplacedElsewhere)
+      return this.#add({ does: "archive", sessionId });
     const last = this.#inputs.at(-1);
     if (reason !== "stop") return;
     if (last?.does === "stop" && last.at === this.#at) last.sessionIds.push(sessionId);
@@ -286,8 +300,10 @@ class RecordingReader {
     turn.steps.push({ does: "act", author, ...this.#place(sessionId) });
   }
 
-  #takeAsk(sessionId: SessionId, requestId: RequestId): void {
-    const { turn } = this.#life(sessionId);
+  #takeAsk(sessionId: SessionId, requestId: RequestId, expiresAt: number | undefined): void {
+    const { turn, agentId } = this.#life(sessionId);
+    if (agentId !== undefined && expiresAt !== undefined)
+      this.#questions.push({ agentId, limitMs: expiresAt - this.#at });
     if (!turn) return;
     const ask: Ask & { openedAt: number } = { does: "ask", requestId, ...this.#place(sessionId), openedAt: this.#at };
     turn.asks.set(requestId, ask);
@@ -358,8 +374,16 @@ class RecordingReader {
     life = { agentId, state, since: this.#at };
     this.#lives.set(sessionId, life);
     if (agentId === undefined) this.#unknown.add(sessionId);
+    else if (this.#erased.has(sessionId)) this.#addErased(sessionId, agentId);
     else this.#older.push({ sessionId, agentId, state });
     return life;
+  }
+
+  /** A session that something names here, and of which the log has nothing else: it asked before. */
+  #addErased(sessionId: SessionId, agentId: AgentId): void {
+    const at = this.#at;
+    // Before the input that its event makes, also if that one was added first.
+    this.#inputs.push({ does: "create", at, index: this.#index - 0.5, sessionId, agentId, asks: true });
   }
 
   /** A session that was there when the log begins. */
@@ -415,6 +439,15 @@ class RecordingReader {
 }
 
 type DistributiveOmit<T, K extends PropertyKey> = T extends unknown ? Omit<T, K> : never;
+
+/** Deleted sessions whose creation the log does not have: a deletion takes a session's events with it. */
+function erasedIn(events: readonly LoggedServerEvent[]): Set<string> {
+  const erased = new Set<string>();
+  for (const { type, sessionId, data } of events)
+    if (type === "session_transition" && data.event === "delete") erased.add(sessionId!);
+  for (const { type, sessionId } of events) if (type === "session_created") erased.delete(sessionId!);
+  return erased;
+}
 
 /** Created, paused, beneath another session, in front. */
 function rankOf(state: WrittenState): number {

@@ -133,7 +133,8 @@ function differencesOf(floor: ReplayedFloor): Difference[] {
   const before = movesOf(floor.before);
   const after = movesOf(floor.after);
   for (const sessionId of new Set([...before.keys(), ...after.keys()])) {
-    if (changed.has(sessionId)) continue;
+    // The log has lost what became of a deleted session.
+    if (changed.has(sessionId) || floor.erased.has(sessionId)) continue;
     const difference = firstDifference(before.get(sessionId) ?? [], after.get(sessionId) ?? []);
     const agentId = agentOf(sessionId, floor);
     if (difference && agentId !== undefined) found.push({ floorId: floor.floorId, sessionId, agentId, ...difference });
@@ -178,7 +179,9 @@ function moveText(event: LoggedServerEvent, levelBefore: number | undefined): st
   const [was] = from.split(".");
   const [state] = to.split(".");
   if (was === state && level === levelBefore && verb !== "yield") return undefined;
-  const other = by ? ` for ${by.agentId}` : "";
+  // A copy that replaces a session may have a floor of its own, whose log is another.
+  const isReplaced = reason === "superseded";
+  const other = by && !isReplaced ? ` for ${by.agentId}` : "";
   const why = !by && reason !== undefined ? ` (${reason})` : "";
   const quieter = level === undefined ? "" : ` ${level} dB`;
   return `${state}${quieter}${other}${why}`;

@@ -3,7 +3,7 @@ import type { LoggedServerEvent } from "../../client/server-event.ts";
 import type { Catalog } from "../../config/catalog/catalog.ts";
 import type { Decision } from "../../protocol/decision.ts";
 import type { WrittenState } from "../../protocol/event.ts";
-import { type FloorId, type SessionId, userOf } from "../../protocol/ids.ts";
+import { type AgentId, type FloorId, type SessionId, userOf } from "../../protocol/ids.ts";
 import type { Command } from "../../protocol/internal/command.ts";
 import type { Reply } from "../../protocol/internal/reply.ts";
 import { type PlayedEvent, PlayedLog } from "../played-log.ts";
@@ -44,6 +44,8 @@ export interface ReplayedFloor {
   readonly older: { readonly before: readonly OlderSession[]; readonly after: readonly OlderSession[] };
   /** Sessions that did not take part, because the log begins after they did and does not name their agent. */
   readonly unknown: readonly string[];
+  /** Sessions that were deleted, of which the log has nothing else. */
+  readonly erased: ReadonlySet<string>;
   /** The hashes of catalogues that came into force during the log. */
   readonly catalogues: readonly string[];
 }
@@ -91,6 +93,7 @@ export class Replay {
   readonly #options: ReplayOptions;
   readonly #inputs: readonly Input[];
   readonly #unknown: readonly string[];
+  readonly #erased: ReadonlySet<string>;
   readonly #older: readonly OlderSession[];
   #olderNow: OlderSession[] = [];
   readonly #floor: SteppedFloor;
@@ -106,7 +109,8 @@ export class Replay {
   readonly #extra = new Map<SessionId, number | undefined>();
 
   constructor(floorId: string, events: readonly LoggedServerEvent[], options: ReplayOptions) {
-    const { inputs, older, unknown } = readRecording(events);
+    const { inputs, older, unknown, erased, questions } = readRecording(events);
+    this.#erased = erased;
     this.#older = older;
     this.#floorId = floorId;
     this.#events = events;
@@ -117,7 +121,11 @@ export class Replay {
     this.#endedAt = Date.parse(events.at(-1)!.timestamp);
     const firstReload = inputs.find((input) => input.does === "catalogue");
     const catalog = this.#catalogOf(firstReload?.former);
-    this.#floor = new SteppedFloor({ catalog, now: this.#startedAt, floorId: floorId as FloorId });
+    this.#floor = new SteppedFloor({
+      ...{ catalog, now: this.#startedAt, floorId: floorId as FloorId },
+      // The node's own limit: that of an agent that has none.
+      interactionTimeoutMs: questions.find(({ agentId }) => this.#hasNoLimit(agentId))?.limitMs,
+    });
     this.#turns = new PlayedTurns(this.#floor, (command) => this.#send(command));
   }
 
@@ -146,6 +154,7 @@ export class Replay {
       requests: this.#requests,
       older: { before: this.#older, after: this.#olderNow },
       unknown: this.#unknown,
+      erased: this.#erased,
       catalogues: this.#catalogues,
     };
   }
@@ -292,6 +301,14 @@ export class Replay {
 
   #catalogOf(hash: string | undefined): Catalog {
     return (hash === undefined ? undefined : this.#options.former?.get(hash)) ?? this.#options.catalog;
+  }
+
+  /** Whether the agent's questions have the node's limit, in every catalogue. */
+  #hasNoLimit(agentId: AgentId): boolean {
+    const { catalog, former } = this.#options;
+    return [catalog, ...(former?.values() ?? [])].every(
+      (each) => each.agents.get(agentId)?.answerWithinMs === undefined,
+    );
   }
 
   #send(command: Command): Reply {

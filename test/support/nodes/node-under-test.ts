@@ -3,6 +3,7 @@ import { Agent, type IncomingHttpHeaders, type OutgoingHttpHeaders, request } fr
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect } from "vitest";
+import { createClient } from "../../../src/client/client.ts";
 import { readSettings } from "../../../src/config/settings.ts";
 import { type App, createApp } from "../../../src/node/app.ts";
 import type { Decision } from "../../../src/protocol/decision.ts";
@@ -13,6 +14,7 @@ import type { AgentInfo, Session } from "../../../src/protocol/session.ts";
 import { E2E_AGENTS } from "../catalogs/e2e-catalog.ts";
 import { SseReader } from "../clients/sse-reader.ts";
 import { PublishedSchemas } from "../documents/published-schema.ts";
+import { differencesIn, isReplayed } from "../floors/replayed-logs.ts";
 
 type File = Record<string, unknown>;
 
@@ -102,6 +104,8 @@ export class NodeUnderTest {
   readonly #streams: SseReader[] = [];
   #schemas: PublishedSchemas | undefined;
   #users = 0;
+  /** The texts of its catalogues, in the order in which they were written. */
+  readonly #catalogues: string[] = [];
 
   private constructor(app: App, url: string, folder: string, mayFail: boolean, faults: unknown[]) {
     this.#app = app;
@@ -121,7 +125,8 @@ export class NodeUnderTest {
   }: NodeOptions = {}) {
     const folder = await mkdtemp(join(tmpdir(), "interlock-e2e-"));
     const configPath = join(folder, "agents_config.yaml");
-    await writeFile(configPath, JSON.stringify({ agents, ...(catalog ?? { default_agent: "general" }) }));
+    const text = JSON.stringify({ agents, ...(catalog ?? { default_agent: "general" }) });
+    await writeFile(configPath, text);
     const reading = readSettings({
       PORT: "0",
       INTERLOCK_STORE: "sqlite::memory:",
@@ -139,6 +144,7 @@ export class NodeUnderTest {
       throw error;
     });
     const node = new NodeUnderTest(app, url, folder, mayFail, faults);
+    node.#catalogues.push(text);
     const roles = settings?.["INTERLOCK_ROLES"] ?? "";
     let schemas = published.get(roles);
     if (!schemas) {
@@ -153,6 +159,7 @@ export class NodeUnderTest {
   /** Replace the catalogue's file atomically. */
   async writeCatalog(text: string): Promise<void> {
     const path = join(this.#folder, "agents_config.yaml");
+    this.#catalogues.push(text);
     await writeFile(`${path}.new`, text);
     await rename(`${path}.new`, path);
   }
@@ -165,9 +172,23 @@ export class NodeUnderTest {
 
   async stop(): Promise<void> {
     await Promise.all(this.#streams.map((stream) => stream.close()));
+    const differences = isReplayed(expect.getState().testPath) ? await this.#replayLogs() : [];
     this.#agent.destroy();
     await this.shutDown();
     if (!this.#mayFail) expect(this.#faults).toEqual([]);
+    expect(differences).toEqual([]);
+  }
+
+  /** What is otherwise if the logs of its floors are played with its own catalogues. */
+  async #replayLogs(): Promise<string[]> {
+    const client = createClient({ baseUrl: this.url });
+    const differences: string[] = [];
+    const { floors } = await client.listFloors({ limit: 1_000 });
+    for (const { floorId } of floors) {
+      const { events, hasMore } = await client.readFloorLog(floorId, { limit: 2_000 });
+      if (!hasMore) differences.push(...differencesIn({ floorId, events: events.reverse(), texts: this.#catalogues }));
+    }
+    return differences;
   }
 
   /**
