@@ -179,10 +179,10 @@ function moveText(event: LoggedServerEvent, levelBefore: number | undefined): st
   const [was] = from.split(".");
   const [state] = to.split(".");
   if (was === state && level === levelBefore && verb !== "yield") return undefined;
-  // A copy that replaces a session may have a floor of its own, whose log is another.
-  const isReplaced = reason === "superseded";
-  const other = by && !isReplaced ? ` for ${by.agentId}` : "";
-  const why = !by && reason !== undefined ? ` (${reason})` : "";
+  // What replaces a session, or where it moved, may be on a floor whose log is another.
+  const goesElsewhere = reason === "superseded" || reason === "moved";
+  const other = by && !goesElsewhere ? ` for ${by.agentId}` : "";
+  const why = !by && !goesElsewhere && reason !== undefined ? ` (${reason})` : "";
   const quieter = level === undefined ? "" : ` ${level} dB`;
   return `${state}${quieter}${other}${why}`;
 }
