@@ -24,6 +24,9 @@ const NO_READER = "the reader has left";
 /** For a developer at a terminal, and so no setting of a node. */
 const TRACE_FLOW = "--trace-flow";
 
+/** A message without the line ends of the argument that it quotes. */
+const ownLines = (message: string): string => message.replace(/\n(?!$|\(Did you mean )/g, " ");
+
 /**
  * The command line of `interlock`. Each command loads its own code when it runs, so that help, completion and the
  * version need no server. An action sets the exit code of the process.
@@ -34,7 +37,9 @@ export function createProgram(stdout: Stdout): Command {
     // After a command `-v…` is an argument, and not the program's version.
     .enablePositionalOptions()
     .version(VERSION, "-v, --version")
-    .configureOutput({ outputError: (text, write) => write(printableText(text.replace(/^error: /, "interlock: "))) })
+    .configureOutput({
+      outputError: (text, write) => write(printableText(ownLines(text.replace(/^error: /, "interlock: ")))),
+    })
     .exitOverride();
   const add: CommandLine["add"] = (name, summary, notes = []) => {
     const command = program.command(name).description(summary).showHelpAfterError(`See interlock ${name} --help`);

@@ -115,6 +115,7 @@ describe("a mistake", () => {
       "'localhost:3000' is invalid for argument 'url'. A URL is like http://127.0.0.1:3000.",
     ],
     [["inspect", "--floor", "alice"], "'alice' is invalid. A floor is u:<user>, u:<user>/<zone> or s:<session>."],
+    [["serve\n{}"], "interlock: unknown command 'serve {}'"],
     [["inspect", "--port", "70000"], "'70000' is invalid. It is a number from 0 to 65535."],
   ])("a mistake in %j is reported with the remedy", async (args, sentence) => {
     const { code, stderr } = await parsed(...args);
