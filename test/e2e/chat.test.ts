@@ -97,6 +97,20 @@ describe("a chat from a pipe", () => {
     );
   });
 
+  test("a session moves to another floor of its user, and the next message goes to it there", async () => {
+    const chat = chatting();
+    for (const line of ["hello", "/move rear", "nod"]) chat.type(line);
+    chat.end();
+    expect(await chat.done).toBe(0);
+    expect(chat.text).toContain(`■ General goes on on u:${chat.user}/rear`);
+    expect(chat.text).toMatch(/General › Yes\.\n/);
+    const { sessions } = await client.listSessions({ userId: chat.user, includeArchived: true });
+    expect(sessions.map(({ zone, messageCount }) => [zone, messageCount]).toSorted()).toEqual([
+      [undefined, 2],
+      ["rear", 4],
+    ]);
+  });
+
   test("a refusal is said once, with its reason, and the exit code is 1", async () => {
     const chat = chatting({ agent: "music" });
     await client.createSession({ userId: chat.user, agentId: "phone", activate: true });

@@ -184,6 +184,7 @@ describe("/openapi.json", async () => {
       forkSession: "POST /session/{id}/fork",
       listRollbackPoints: "GET /session/rollback-points",
       compressContext: "POST /context/compress",
+      moveSession: "POST /session/{id}/move",
       rollBackSession: "POST /session/{id}/rollback",
       resendMessage: "POST /session/{id}/messages/{messageId}/resend",
       editMessage: "POST /session/{id}/messages/{messageId}/edit",
@@ -316,6 +317,7 @@ describe("/openapi.json", async () => {
       "POST /session/load",
       "POST /session/{id}/messages/{messageId}/edit",
       "POST /session/{id}/mode",
+      "POST /session/{id}/move",
       "POST /v1/chat/completions",
       "POST /v1/responses",
     ]);
