@@ -39,7 +39,8 @@ const Compressed = z
   })
   .refine(({ sessionId, messages }) => sessionId !== undefined || messages !== undefined, {
     message: "needs sessionId or messages",
-  });
+  })
+  .meta({ minProperties: 1 });
 type Compressed = z.infer<typeof Compressed>;
 
 type SummaryOutcome = Pick<LoggedData<"session_updated">, "summaryId" | "summaryContinues" | "summaryFailure">;

@@ -173,8 +173,8 @@ const complete: typeof jsonSchemaTransformObject = (document) => {
 function completeOperation(operation: Operation, components: Components): void {
   const { requestBody, responses, parameters = [] } = operation;
   const schema = requestBody?.content["application/json"]?.schema;
-  // A body with no required field is optional: its absence means an empty object.
-  if (schema) requestBody.required = "required" in schema || "$ref" in schema;
+  // A body that may have no field is optional: its absence means an empty object.
+  if (schema) requestBody.required = "required" in schema || "$ref" in schema || "minProperties" in schema;
   const added = missingParameters(operation, components);
   delete operation[ACCEPTS_KEY];
   if (added.length > 0) operation.parameters = [...parameters, ...added];
