@@ -40,7 +40,7 @@ const ask = async (words: string): Promise<string> => {
 };
 
 const { session: music } = await client.createSession({ agentId: "music_agent", userId: "driver", activate: true });
-const lease = keepLease(client, music.id, true);
+const lease = keepLease(client, music.id, true, { onLapsed: console.error });
 lease.note(music);
 opened.defer(() => lease.stop());
 const musicLog = client.openSession(music.id);

@@ -1,5 +1,5 @@
 import { clearScreenDown, cursorTo, type Interface, moveCursor } from "node:readline";
-import type { Paint, Style } from "./paint.ts";
+import { type Paint, type Style, withTerminalCodes } from "./paint.ts";
 import { type Output, printableLine, printableText } from "./printed-lines.ts";
 import { wrapToWidth } from "./text-width.ts";
 
@@ -33,7 +33,7 @@ export class PlainScreen implements ChatScreen {
   line(text: string, style?: Style): void {
     this.endText();
     const line = printableLine(text);
-    this.#out.write(`${style ? this.#paint(style, line) : line}\n`);
+    this.#out.write(`${style ? withTerminalCodes(this.#paint(style, line)) : line}\n`);
   }
 
   stream(label: string, piece: string): void {
@@ -84,7 +84,10 @@ export class TerminalScreen implements ChatScreen {
   line(text: string, style?: Style): void {
     const unfinished = this.#removePartial();
     const wrapped = wrapToWidth(printableLine(text), this.#width);
-    this.#draw([...unfinished, ...(style ? wrapped.map((line) => this.#paint(style, line)) : wrapped)]);
+    this.#draw([
+      ...unfinished,
+      ...(style ? wrapped.map((line) => withTerminalCodes(this.#paint(style, line))) : wrapped),
+    ]);
   }
 
   stream(label: string, piece: string): void {

@@ -1,4 +1,5 @@
 import { visibleJson, withoutUnseen } from "../shared/text.ts";
+import { splitAtColours, withTerminalCodes } from "./paint.ts";
 
 /** The destination of lines: `process.stdout`, or a recorder in tests. `isTTY` is true for a terminal. */
 export interface Output {
@@ -7,8 +8,6 @@ export interface Output {
 }
 
 const BREAKING = /[\p{Cc}\p{Zl}\p{Zp}]+/gu;
-/** The colours of `paint.ts`, which are printed on terminals only. */
-const COLOUR = new RegExp(`(${String.fromCharCode(27)}\\[(?:[12]|22|3[1-6]|39)m)`);
 
 /**
  * Print lines. Their texts may come from anywhere: no character of them moves the cursor, begins another line, hides or
@@ -16,7 +15,7 @@ const COLOUR = new RegExp(`(${String.fromCharCode(27)}\\[(?:[12]|22|3[1-6]|39)m)
  * screen.
  */
 export function printLines(out: Output, lines: readonly string[]): void {
-  const shown = out.isTTY === true ? lines.map(colouredLine) : lines.map(printableLine);
+  const shown = out.isTTY === true ? lines.map(colouredLine) : lines.map(bareLine);
   out.write(`${shown.join("\n")}\n`);
 }
 
@@ -37,7 +36,13 @@ export const printableLine = (text: string): string => withoutUnseen(text.replac
 export const printableText = (text: string): string => text.split("\n").map(printableLine).join("\n");
 
 const colouredLine = (line: string): string =>
-  line
-    .split(COLOUR)
-    .map((part, index) => (index % 2 === 1 ? part : printableLine(part)))
+  splitAtColours(line)
+    .map((part, index) => (index % 2 === 1 ? withTerminalCodes(part) : printableLine(part)))
+    .join("");
+
+/** On anything but a terminal, no colour is printed. */
+const bareLine = (line: string): string =>
+  splitAtColours(line)
+    .filter((_, index) => index % 2 === 0)
+    .map(printableLine)
     .join("");

@@ -55,7 +55,7 @@ export {
 } from "./client.ts";
 export { ClientError, type ClientErrorCode, type ClientErrorFacts } from "./client-error.ts";
 export type { EventStream, StreamState, StreamStatus } from "./event-stream.ts";
-export { keepLease, type Lease } from "./live/lease.ts";
+export { keepLease, type Lease, type LeaseOptions } from "./live/lease.ts";
 export type { LiveState, LiveStatus } from "./live/live.ts";
 export { type ConnectionView, LiveConnection } from "./live/live-connection.ts";
 export { type FloorLiveView, LiveFloor } from "./live/live-floor.ts";

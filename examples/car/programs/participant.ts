@@ -44,7 +44,7 @@ export class Participant {
   }
 
   async #obey(sound: Sound): Promise<void> {
-    const lease = keepLease(this.#client, this.sessionId, true);
+    const lease = keepLease(this.#client, this.sessionId, true, { onLapsed: console.error });
     try {
       // Each round starts from the session's current state: at the start, and when the stream cannot continue.
       while (true) {

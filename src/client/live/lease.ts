@@ -22,7 +22,17 @@ export interface HeartbeatSender {
   send(
     message: { type: "heartbeat"; sessionId: string },
     options?: WriteOptions,
-  ): Promise<Pick<MessageAnswer, "leaseMs">>;
+  ): Promise<Pick<MessageAnswer, "leaseMs" | "lapsed" | "notice">>;
+}
+
+export interface LeaseOptions {
+  /**
+   * Called once when the session has lost its place, because no heartbeat came in time; `notice` says which request
+   * brings it back. The heartbeats go on, so that the session keeps its place from that request on.
+   */
+  onLapsed?: (notice: string) => void;
+  /** A number from 0 to 1. Default: `Math.random`. */
+  random?: () => number;
 }
 
 /**
@@ -34,13 +44,14 @@ export function keepLease(
   client: HeartbeatSender,
   sessionId: string,
   isParticipant: boolean,
-  random: () => number = Math.random,
+  { onLapsed, random = Math.random }: LeaseOptions = {},
 ): Lease {
   /** The length as of the last `note`; a heartbeat's answer is newer than a later `note` of the same length. */
   let notedMs: number | undefined;
   let leaseMs: number | undefined;
   let timer: ReturnType<typeof setTimeout> | undefined;
   let underWay: AbortController | undefined;
+  let hasLapsed = false;
   const stop = () => {
     clearTimeout(timer);
     underWay?.abort();
@@ -61,6 +72,12 @@ export function keepLease(
     const isCurrent = () => underWay === own && !own.signal.aborted;
     client.send(message, { signal: own.signal }).then(
       (answer) => {
+        if (!isCurrent()) return;
+        const { lapsed = false, notice = "" } = answer;
+        const isNews = lapsed && !hasLapsed;
+        hasLapsed = lapsed;
+        if (isNews) onLapsed?.(notice);
+        // What was called may have stopped the lease.
         if (!isCurrent() || answer.leaseMs === undefined || answer.leaseMs === leaseMs) return;
         leaseMs = answer.leaseMs;
         schedule();

@@ -160,7 +160,8 @@ describe("a lease", () => {
     vi.useFakeTimers();
     onTestFinished(() => void vi.useRealTimers());
     const send = vi.fn<HeartbeatSender["send"]>(async () => ({}));
-    return { send, lease: keepLease({ send }, "s", isParticipant, () => 0.5) };
+    const onLapsed = vi.fn();
+    return { send, onLapsed, lease: keepLease({ send }, "s", isParticipant, { onLapsed, random: () => 0.5 }) };
   };
   const leased = (leaseMs: number) => ({ state: "active", leaseMs }) as const;
 
@@ -201,6 +202,21 @@ describe("a lease", () => {
     expect(send).toHaveBeenCalledTimes(4);
     const isGivenUp = send.mock.calls.map(([, options]) => options!.signal!.aborted);
     expect(isGivenUp).toEqual([true, true, true, false]);
+  });
+
+  test("a lease that lapsed is told once, with what brings the session back, and is renewed all the same", async () => {
+    const { send, onLapsed, lease } = begin();
+    const lapsed = { leaseMs: 3_000, lapsed: true, notice: "ask with resume" };
+    send.mockResolvedValueOnce(lapsed).mockResolvedValueOnce(lapsed).mockResolvedValueOnce({ leaseMs: 3_000 });
+    send.mockResolvedValueOnce(lapsed);
+    lease.note(leased(3_000));
+    await vi.advanceTimersByTimeAsync(900);
+    expect(onLapsed.mock.calls).toEqual([["ask with resume"]]);
+    await vi.advanceTimersByTimeAsync(1_800);
+    expect(onLapsed).toHaveBeenCalledTimes(2);
+    onLapsed.mockImplementation(() => lease.stop());
+    await vi.advanceTimersByTimeAsync(900);
+    expect(send).toHaveBeenCalledTimes(5);
   });
 
   test("a lease is no longer renewed when the server reports that the session is gone", async () => {

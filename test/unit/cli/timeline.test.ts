@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { type Paint, paintFor } from "../../../src/cli/paint.ts";
+import { type Paint, paintFor, withTerminalCodes } from "../../../src/cli/paint.ts";
 import { widthOf } from "../../../src/cli/text-width.ts";
 import { drawLegend, drawTimeline, readTimeline } from "../../../src/cli/timeline.ts";
 import { parseServerEvent, type ServerEvent } from "../../../src/client/server-event.ts";
@@ -135,7 +135,7 @@ it("colours are used only on terminals whose user did not disable them", () => {
   expect(draw(CALL, 60, paintFor({}, {}))[0]).toBe(bare);
   expect(draw(CALL, 60, paintFor({ isTTY: true }, { NO_COLOR: "1" }))[0]).toBe(bare);
   const [music] = draw(CALL, 60, paintFor({ isTTY: true }, { NO_COLOR: "" }));
-  expect(music).toBe(
+  expect(withTerminalCodes(music!)).toBe(
     "音乐 20   \u001b[32m██████████\u001b[39m\u001b[33m░░░░░░░░░░\u001b[39m\u001b[32m██████████\u001b[39m",
   );
   expect(drawLegend()).toBe("█ active   ▒ ducked   ░ paused   · waiting   ✗ refused");
