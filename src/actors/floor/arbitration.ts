@@ -6,6 +6,7 @@ import type { Contender, DuckedContender, Numbers } from "./contender.ts";
 import { recorder } from "./decision-record.ts";
 import {
   audible,
+  endsOthers,
   everyone,
   type Floor,
   type FloorRules,
@@ -97,12 +98,14 @@ function block(
   restriction?: Restriction,
 ): Decision {
   const full = whyFull(floor, challenger, stays, rules.policy);
+  // It would end at once.
+  const mayWait = !restriction || !restrictionOn(challenger, { restrictions: rules.restrictions.filter(endsOthers) });
   for (const way of whenBlocked) {
     const joined = way === "duck" && front && !restriction && rankBeneath(floor, front, challenger, rules);
     if (joined) return record("granted", "beneath", 12, front, { level: joined.own.level });
-    if (way === "queue" && !full) return record("queued", reason, rule, by, { restriction });
+    if (way === "queue" && mayWait && !full) return record("queued", reason, rule, by, { restriction });
   }
-  const refusal = whenBlocked.includes("queue") && full !== "never" && full ? full : reason;
+  const refusal = mayWait && whenBlocked.includes("queue") && full !== "never" && full ? full : reason;
   return record("rejected", refusal, rule, by, { restriction });
 }
 

@@ -105,6 +105,9 @@ export function restrictionOn(
   return restrictions.find(({ name, allow }) => !allow.includes(agentId) && !finishes?.includes(name));
 }
 
+/** Whether a restriction ends the sessions that it forbids. */
+export const endsOthers = ({ others }: Restriction): boolean => others === "stop";
+
 /** Rule E: whether a silent session may come up: its agent answers, and no restriction forbids it. */
 export function isEligible(contender: Contender, rules: FloorRules): boolean {
   return rules.agents.get(contender.agentId)?.enabled === true && !restrictionOn(contender, rules);

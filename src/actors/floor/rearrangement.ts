@@ -5,6 +5,7 @@ import { type Contender, type DuckedContender, withNumbers } from "./contender.t
 import {
   audible,
   comesBack,
+  endsOthers,
   everyone,
   type Floor,
   type FloorRules,
@@ -142,8 +143,8 @@ function noteFinishing(floor: Floor, { restrictions }: FloorRules): Floor {
 
 /** Pause the audible sessions that a restriction forbids. With `others: stop` end all that it forbids. */
 function restrict(floor: Floor, { restrictions }: FloorRules): Rearrangement {
-  const among = (others: string) => ({ restrictions: restrictions.filter((each) => each.others === others) });
-  const [stopping, pausing] = [among("stop"), among("pause")];
+  const stopping = { restrictions: restrictions.filter(endsOthers) };
+  const pausing = { restrictions: restrictions.filter(({ others }) => others === "pause") };
   const ended = everyone(floor).filter((contender) => restrictionOn(contender, stopping));
   const left = without(floor, ids(ended));
   const paused = audible(left).filter((contender) => restrictionOn(contender, pausing));

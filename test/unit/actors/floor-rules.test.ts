@@ -32,6 +32,7 @@ const CATALOGS: Readonly<Record<string, Catalog>> = {
   yielding: catalogOf([A("music", 20), A("talk", 50, ENDS), A("call", 90)]),
   archiving: catalogOf([A("music", 20), A("talk", 50, { after_turn: "archive" })]),
   note: catalogOf([A("note", 30, QUEUE)], FLAGGED()),
+  noting: catalogOf([A("note", 30, QUEUE)], FLAGGED("stop")),
   emergency: catalogOf([A("call", 60), A("car", 40, QUEUE)], EMERGENCY),
   queue: catalogOf([A("call", 90), A("music", 20, QUEUE)]),
   manualQueue: catalogOf([A("call", 90), A("music", 20, { ...QUEUE, resume: "manual" })]),
@@ -122,6 +123,8 @@ const ROWS: Readonly<Record<string, string>> = {
     "car | start m:music_agent; start v:prompt_agent; start p:podcast_agent; end v | A=p",
   "W: a session waits under a restriction until the flag is off":
     "note | on r; start n:note; off r | A=n | queued restricted",
+  "W: a session does not wait under a restriction that would end it":
+    "noting | on r; start n:note; off r | | rejected restricted",
   "W: a session that waits already is decided again with its present priority":
     "emergency | start c:call; start w:car; on em; activate w | A=w P=c | granted preempted",
   "W: a message of a session that waits already is decided again":
@@ -257,6 +260,11 @@ const RELOADS: Readonly<Record<string, readonly [before: Catalog, after: Catalog
     catalogOf([A("app", 30, QUEUE), CALL]),
     catalogOf([CALL]),
     "start c:call; start x:app | end c | Q=x",
+  ],
+  "T: a removed agent's queue_timeout still limits the wait of its session": [
+    catalogOf([A("app", 30, { ...QUEUE, queue_timeout: "1s" }), CALL]),
+    catalogOf([CALL]),
+    "start c:call; start x:app | pass 1000 | A=c",
   ],
   "E: a ducked session of a removed agent becomes the holder": [
     catalogOf([A("app", 30, DUCK), OVER]),
