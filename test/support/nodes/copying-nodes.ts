@@ -19,7 +19,7 @@ export interface CopyingNodes {
 }
 
 /** Long enough to be killed while it is copied. */
-const MESSAGES = 4_000;
+const MESSAGES = 1_600;
 const IMAGE = Buffer.from("not really a picture");
 const HASH = createHash("sha256").update(IMAGE).digest("hex");
 const LINES = { "Content-Type": "application/x-ndjson" };
