@@ -6,6 +6,7 @@ import type { RunEffect } from "../protocol/internal/effect.ts";
 import type { Accepted, Reply } from "../protocol/internal/reply.ts";
 import type { RunSignal } from "../protocol/internal/run.ts";
 import type { FinishReason, LogLine, Message, MessageStatus, Played, Usage } from "../protocol/message.ts";
+import type { FloorTime } from "../shared/floor-time.ts";
 
 /** What deadlines follow from beside the state. */
 export interface DeadlineSources {
@@ -17,8 +18,7 @@ export interface DeadlineSources {
 export interface Given extends DeadlineSources {
   /** In ms since 1970. Never goes back on a floor. */
   readonly now: number;
-  /** The floor's time, in ms: as `now`, without the jumps of the wall clock. Deadlines are measured in it (rule C9). */
-  readonly time: number;
+  readonly time: FloorTime;
   /** While a deadline is carried out: how long ago it was, in ms. The step itself is at the deadline. */
   readonly lateMs?: number;
   /** Unique per applied command. Ids of effects are made from it, so that each is used once (rule C7). */

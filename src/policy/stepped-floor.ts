@@ -7,6 +7,7 @@ import type { Catalog } from "../config/catalog/catalog.ts";
 import type { FloorId, SessionId } from "../protocol/ids.ts";
 import type { Command } from "../protocol/internal/command.ts";
 import type { Reply } from "../protocol/internal/reply.ts";
+import { type FloorTime, later, latest } from "../shared/floor-time.ts";
 import { RESERVATION_FIELDS, SESSION_FIELDS, withMoments } from "./state-fields.ts";
 
 /** After this time a session whose program died has lapsed: one and a half leases. */
@@ -65,7 +66,7 @@ export class SteppedFloor {
   #actors: FloorActors;
   readonly #dead: Set<SessionId>;
   #catalog: Catalog;
-  #time: number;
+  #time: FloorTime;
   /** By how much the wall clock was set, in ms. */
   #jumpedMs = 0;
   #stamp = 0;
@@ -78,7 +79,7 @@ export class SteppedFloor {
     this.#standsStill = standsStill;
     this.#interactionTimeoutMs = options.interactionTimeoutMs ?? INTERACTION_TIMEOUT_MS;
     this.#catalog = catalog;
-    this.#time = now;
+    this.#time = now as FloorTime;
     this.#actors = from ? from.#actors.copy(alteration) : new FloorActors(floorId ?? (`u:${userId}` as FloorId));
     this.#dead = new Set(from ? from.#dead : []);
     if (!from) return;
@@ -108,7 +109,7 @@ export class SteppedFloor {
       },
       session: (context) => withMoments(context, SESSION_FIELDS, momentOf),
     });
-    copy.#time = time;
+    copy.#time = time as FloorTime;
     copy.#jumpedMs = now - time;
     return copy;
   }
@@ -134,8 +135,7 @@ export class SteppedFloor {
     return this.#time + this.#jumpedMs;
   }
 
-  /** The floor's time, in ms: `now` without the jumps of the wall clock. */
-  get time(): number {
+  get time(): FloorTime {
     return this.#time;
   }
 
@@ -190,7 +190,7 @@ export class SteppedFloor {
       session: (context) => {
         const { lease } = context;
         if (context.id !== id || !lease) return context;
-        const signAt = this.#time - lapseMs(lease.lengthMs);
+        const signAt = later(this.#time, -lapseMs(lease.lengthMs));
         return { ...context, lease: { ...lease, signAt, dueAt: this.#time, isRenewed: undefined, isDoubted: true } };
       },
     });
@@ -265,7 +265,7 @@ export class SteppedFloor {
 
   #moveTo(time: number): void {
     const { now } = this;
-    this.#time = Math.max(this.#time, time);
+    this.#time = latest(this.#time, time as FloorTime);
     if (this.#standsStill) this.#jumpedMs = now - this.#time;
   }
 

@@ -1,4 +1,5 @@
 // Rule C9 of docs/inside/correctness.md.
+import type { FloorClock, FloorTime } from "../shared/floor-time.ts";
 import type { Clock, Timer } from "../shared/ports/clock.ts";
 
 /** A wall clock that deviates by more than this from the elapsed time has jumped, in ms (rule C9). */
@@ -51,8 +52,8 @@ export class SystemClock implements Clock {
   }
 
   /** The time that only elapses: that of deadlines (rule C9). With `mayFall` it follows the wall clock nevertheless. */
-  readonly elapsed: Clock = {
-    now: () => Math.floor(this.#base + this.#monotonic() - this.#since - this.#jumpedMs),
+  readonly elapsed: FloorClock = {
+    now: () => Math.floor(this.#base + this.#monotonic() - this.#since - this.#jumpedMs) as FloorTime,
     after: (delayMs, callback) => this.after(delayMs, callback),
   };
 

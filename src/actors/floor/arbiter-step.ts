@@ -5,6 +5,7 @@ import type { ErrorCode } from "../../protocol/errors.ts";
 import type { LoggedData } from "../../protocol/event.ts";
 import type { Reservation } from "../../protocol/floor.ts";
 import { type FloorId, type SessionId, userOf } from "../../protocol/ids.ts";
+import { type FloorTime, later } from "../../shared/floor-time.ts";
 import { type Fact, type Given, type RefusalDetails, refusal } from "../facts.ts";
 import type { SessionContext } from "../session/session-context.ts";
 import type { SessionInput } from "../session/session-machine.ts";
@@ -33,7 +34,7 @@ export interface FloorHours {
   readonly since: number;
   readonly until: number;
   /** When that is in the floor's time. */
-  readonly dueAt: number;
+  readonly dueAt: FloorTime;
 }
 
 /** How far the floor's time and the wall clock may part before the end of the hours is found anew, in ms. */
@@ -48,7 +49,7 @@ export function hoursOn(
   const timed = catalog.restrictions.filter(hasHours);
   if (timed.length === 0 || everyone(floor).length === 0) return undefined;
   const until = nextChange(timed, now)!;
-  const dueAt = time + until - now;
+  const dueAt = later(time, until - now);
   const inForce = timed.filter((entry) => isDuring(entry, now)).map(({ name }) => name);
   const isKnown = known?.until === until && known.inForce.join() === inForce.join();
   const isInTime = known !== undefined && known.dueAt > time && Math.abs(known.dueAt - dueAt) < MAX_DRIFT_MS;

@@ -6,12 +6,13 @@ import {
   restrictionsBy,
 } from "../../config/catalog/catalog.ts";
 import type { SessionId } from "../../protocol/ids.ts";
+import type { FloorTime } from "../../shared/floor-time.ts";
 import type { Contender, DuckedContender, Numbers, QueuedContender } from "./contender.ts";
 
 /** `since`: when it began, in the floor's time. `until`: when its session is woken, in ms since 1970, for readers. */
 export interface ReservedFloor {
   readonly sessionId: SessionId;
-  readonly since: number;
+  readonly since: FloorTime;
   readonly until: number;
 }
 

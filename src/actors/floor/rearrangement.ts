@@ -1,4 +1,5 @@
 import type { SessionId } from "../../protocol/ids.ts";
+import type { FloorTime } from "../../shared/floor-time.ts";
 import { rankBeneath, returnBeneath } from "./arbitration.ts";
 import { arrange, byPriority } from "./audible-together.ts";
 import { type Contender, type DuckedContender, withNumbers } from "./contender.ts";
@@ -101,7 +102,7 @@ export function letWait(
 export function settle(
   floor: Floor,
   rules: FloorRules,
-  { now, time }: { readonly now: number; readonly time: number },
+  { now, time }: { readonly now: number; readonly time: FloorTime },
   delayMs = rules.policy.resumeDelayMs,
 ): Settled {
   const { floor: allowed, moves: restricted } = restrict(noteFinishing(floor, rules), rules);

@@ -1,4 +1,5 @@
 import type { FloorId, SessionId } from "../../protocol/ids.ts";
+import type { FloorTime } from "../../shared/floor-time.ts";
 import type { FloorStore, LogStore, SessionRow } from "../../store/store.ts";
 import { FloorActors } from "./floor-actors.ts";
 import { draftKey, type LedgerState } from "./ledger.ts";
@@ -33,7 +34,15 @@ export async function loadActivation(id: FloorId, store: Reads): Promise<Activat
   const seqs = new Map(rows.map((row) => [row.session.id, row.head]));
   const saved = { arbiter: snapshot.arbiter, sessions: rows.map(readSession) };
   try {
-    const state = { version, head, lastNow, alarmAt: alarm, outsideDueAt: outside, seqs, drafts };
+    const state = {
+      version,
+      head,
+      lastNow,
+      alarmAt: alarm as FloorTime | undefined,
+      outsideDueAt: outside,
+      seqs,
+      drafts,
+    };
     return { actors: new FloorActors(id, saved, lastNow), state };
   } catch (error) {
     throw new BrokenSnapshot("the machines refuse its state", error);

@@ -1,8 +1,10 @@
 // Rules C6 and C9 of docs/inside/correctness.md.
+
 import type { EventFrom } from "xstate";
 import type { Catalog } from "../../config/catalog/catalog.ts";
 import type { FloorId, SessionId } from "../../protocol/ids.ts";
 import type { Reply } from "../../protocol/internal/reply.ts";
+import { type FloorTime, later } from "../../shared/floor-time.ts";
 import { flow } from "../../shared/flow.ts";
 import type { DeadlineSources, Emitted, Fact, Given } from "../facts.ts";
 import { type ArbiterEvent, arbiterMachine } from "../floor/arbiter.ts";
@@ -26,8 +28,7 @@ export interface CommandResult {
 
 /** A deadline of the floor: of a session, of its reservation, or of the hours of its restrictions. */
 interface Due {
-  /** In the floor's time, ms. */
-  at: number;
+  at: FloorTime;
   isHours?: true;
   session?: SessionActor;
   what?: DueEvent["what"];
@@ -218,14 +219,14 @@ export class FloorActors {
   }
 
   /** When the next thing is due, in the floor's time; undefined if nothing is. */
-  nextDue(sources: DeadlineSources): number | undefined {
+  nextDue(sources: DeadlineSources): FloorTime | undefined {
     return this.#findNext(sources)?.at;
   }
 
   /** The earliest deadline of the sessions that the floor does not need, and which `evict` may drop. */
-  nextDueOutside(sources: DeadlineSources): number | undefined {
+  nextDueOutside(sources: DeadlineSources): FloorTime | undefined {
     const needed = this.neededIds();
-    let first: number | undefined;
+    let first: FloorTime | undefined;
     for (const { id, machineState } of this.#all) {
       const at = needed.has(id) ? undefined : machineState.deadline(sources)?.at;
       if (at !== undefined && (first === undefined || at < first)) first = at;
@@ -359,7 +360,7 @@ export class FloorActors {
     const { floor, hours } = this.context;
     const { reserved } = floor;
     const all: (Due | undefined)[] = [
-      reserved && { at: reserved.since + catalog.policy.resumeDelayMs },
+      reserved && { at: later(reserved.since, catalog.policy.resumeDelayMs) },
       hours && { at: hours.dueAt, isHours: true },
       this.#findIdle(catalog),
     ];
@@ -399,7 +400,7 @@ export class FloorActors {
       // Each deadline ends the state that it limits; if one did not, this would never end.
       if (++count > MAX_DUE) throw new Error(`${due.what ?? "a reservation"} is due again and again`);
       const now = Math.max(this.#lastNow, given.now - (given.time - due.at));
-      const time = given.time - (given.now - now);
+      const time = later(given.time, now - given.now);
       const stamp = `${given.stamp}${side}${count}`;
       const own: Given = { ...given, now, time, stamp, lateMs: given.time - time };
       this.#lastNow = now;

@@ -5,6 +5,7 @@ import type { FloorId, SessionId } from "../../protocol/ids.ts";
 import { type Envelope, sessionCreatedBy } from "../../protocol/internal/command.ts";
 import type { Accepted, Reply } from "../../protocol/internal/reply.ts";
 import { answerJson } from "../../protocol/session-json.ts";
+import { earliest, type FloorTime, later } from "../../shared/floor-time.ts";
 import { flow } from "../../shared/flow.ts";
 import type { Clock, Timer } from "../../shared/ports/clock.ts";
 import type { Logger } from "../../shared/ports/logger.ts";
@@ -26,7 +27,7 @@ export interface HostedFloorOptions {
   store: PreparationStore & ReceiptStore;
   clock: Clock;
   /** The floors' time, in ms: as the clock's, without its jumps (rule C9). Default: the clock's. */
-  time?: (() => number) | undefined;
+  time?: (() => FloorTime) | undefined;
   newId: () => string;
   catalog: () => Catalog;
   interactionTimeoutMs: number;
@@ -67,6 +68,8 @@ export const MAX_BATCH = 64;
 const PLAYED_MS = 1_000;
 /** How many due sessions that are not in memory one commit handles. */
 const DUE_PAGE = 32;
+/** No session outside is due. */
+const NEVER = Number.POSITIVE_INFINITY as FloorTime;
 /** Tries of a command that meets conflicts; after the last it fails with `unavailable`. */
 const MAX_CONFLICTS = 5;
 
@@ -351,9 +354,9 @@ export class HostedFloor {
       const rows = await this.#options.store.loadDue(this.id, actors.sessionIds, DUE_PAGE + 1);
       const due = rows.slice(0, DUE_PAGE).filter(({ dueAt }) => dueAt! <= time);
       for (const row of due) loadDue(row, activation, this.#sources());
-      state.outsideDueAt = rows[due.length]?.dueAt;
+      state.outsideDueAt = rows[due.length]?.dueAt as FloorTime | undefined;
       const ledger = new Ledger(this.id, state);
-      const given = this.#given(state, state.outsideDueAt);
+      const given = this.#given(state, state.outsideDueAt ?? NEVER);
       ledger.write(actors.catchUp(given), given.now);
       await this.#write(ledger, activation, 0);
     }
@@ -361,14 +364,14 @@ export class HostedFloor {
 
   /**
    * What the machines get with the next step.
-   * @param until the floor's time goes no further; by default it stops before a session outside is due, which is loaded
-   *   before the next batch
+   * @param until the floor's time goes no further. By default it stops before a session outside is due: that session is
+   *   loaded before the next batch
    */
-  #given(state: Activation["state"], until = state.outsideDueAt && state.outsideDueAt - 1): Given {
+  #given(state: Activation["state"], until = state.outsideDueAt ? later(state.outsideDueAt, -1) : NEVER): Given {
     const { clock, newId } = this.#options;
     const present = this.#time();
     const jumpedMs = clock.now() - present;
-    const time = until === undefined ? present : Math.min(present, until);
+    const time = earliest(present, until);
     state.lastNow = Math.max(state.lastNow, time + jumpedMs);
     return { now: state.lastNow, time, stamp: newId(), ...this.#sources() };
   }
@@ -377,9 +380,9 @@ export class HostedFloor {
     return { catalog: this.#options.catalog(), interactionTimeoutMs: this.#options.interactionTimeoutMs };
   }
 
-  #time(): number {
+  #time(): FloorTime {
     const { time, clock } = this.#options;
-    return time ? time() : clock.now();
+    return time ? time() : (clock.now() as FloorTime);
   }
 
   #applyOne(

@@ -4,6 +4,7 @@ import type { EffectId, FloorId, FloorSeq, MessageId, RunId, Seq, SessionId } fr
 import type { RunEffect } from "../../protocol/internal/effect.ts";
 import type { RunSignal } from "../../protocol/internal/run.ts";
 import type { Message } from "../../protocol/message.ts";
+import { earliest, type FloorTime } from "../../shared/floor-time.ts";
 import { flow } from "../../shared/flow.ts";
 import type { Trace } from "../../shared/ports/tracer.ts";
 import type { FloorChange, LogLineWrite, MessageWrite, Receipt, SessionRow, StagedSession } from "../../store/store.ts";
@@ -20,9 +21,9 @@ export interface LedgerState {
   /** The largest `now` given to the machines, in ms since 1970. They never get a smaller one (rule C9). */
   lastNow: number;
   /** The floor's alarm: its earliest deadline, in the floor's time. */
-  alarmAt: number | undefined;
+  alarmAt: FloorTime | undefined;
   /** No session outside the actors has an earlier deadline, in the floor's time; undefined: none has any. */
-  outsideDueAt: number | undefined;
+  outsideDueAt: FloorTime | undefined;
   /** The last `seq` of each session in the actors. */
   seqs: Map<SessionId, Seq>;
   /** Unfinished messages with their text so far, by `draftKey`. */
@@ -369,7 +370,7 @@ export class Ledger {
 }
 
 /** The earlier of two times; undefined: never. */
-function earlier(one: number | undefined, other: number | undefined): number | undefined {
+function earlier(one: FloorTime | undefined, other: FloorTime | undefined): FloorTime | undefined {
   if (one === undefined || other === undefined) return one ?? other;
-  return Math.min(one, other);
+  return earliest(one, other);
 }

@@ -1,6 +1,8 @@
 // Rules C6 and C24 of docs/inside/correctness.md.
+
 import { AppError } from "../../protocol/errors.ts";
 import type { SessionId } from "../../protocol/ids.ts";
+import type { FloorTime } from "../../shared/floor-time.ts";
 import type { FloorRecord, SessionRow } from "../../store/store.ts";
 import { arbiterMachine } from "../floor/arbiter.ts";
 import { recallSession } from "../session/session-context.ts";
@@ -18,7 +20,7 @@ export interface FloorSnapshot {
   /** The largest `now` given to the machines, in ms since 1970. */
   lastNow: number;
   /** The earliest deadline that a session outside may have, in the floor's time; absent: none has any. */
-  outside?: number | undefined;
+  outside?: FloorTime | undefined;
 }
 
 /** A row that is damaged, or of another program. Its floor fails every command until an operator repairs the row. */
@@ -37,7 +39,7 @@ export function writeSnapshot(
   actors: string,
   sessionIds: ReadonlySet<SessionId>,
   lastNow: number,
-  outside?: number,
+  outside?: FloorTime,
 ): string {
   const ids = JSON.stringify([...sessionIds]);
   const due = outside === undefined ? "" : `"outside":${outside},`;
@@ -58,7 +60,7 @@ export function readSnapshot({ snapshot, format }: FloorRecord): FloorSnapshot {
   const { lastNow, outside, sessions, actors } = parsed;
   const isWhole = typeof lastNow === "number" && isRecord(actors) && Array.isArray(sessions);
   if (!isWhole) throw new BrokenSnapshot("parts are missing");
-  return { arbiter: actors, sessionIds: sessions as SessionId[], lastNow, outside: outside as number | undefined };
+  return { arbiter: actors, sessionIds: sessions as SessionId[], lastNow, outside: outside as FloorTime | undefined };
 }
 
 /** A session's state from its row. @throws BrokenSnapshot */

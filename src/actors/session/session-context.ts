@@ -14,6 +14,7 @@ import {
   type SessionState,
   type TokenUsage,
 } from "../../protocol/session.ts";
+import type { FloorTime } from "../../shared/floor-time.ts";
 import type { Contender } from "../floor/contender.ts";
 
 /** A session's memory, all of it JSON. A session that no longer competes exists only as this, in a row. */
@@ -77,12 +78,12 @@ export interface SessionContext {
   summarizing?: SessionWork | undefined;
   // When states began, in the floor's time. The deadlines follow from them: session-deadlines.ts.
   /** Since when it holds the floor without a run. */
-  idleSince?: number | undefined;
-  pausedSince?: number | undefined;
+  idleSince?: FloorTime | undefined;
+  pausedSince?: FloorTime | undefined;
   /** Since when it is audible without a break, in front or beneath. */
-  audibleSince?: number | undefined;
+  audibleSince?: FloorTime | undefined;
   /** Since when it waits for the floor, queued or preempted. */
-  waitsSince?: number | undefined;
+  waitsSince?: FloorTime | undefined;
   /** What its agent's keys were when its state began; they apply once the agent has left the catalogue. */
   lengths?: Lengths | undefined;
   /** Present while the session is audible or waits for the floor, if its agent has a lease. */
@@ -117,8 +118,8 @@ export interface SessionLease {
   /** The last sign of life that was committed, in ms since 1970, for readers. */
   renewedAt: number;
   /** The same in the floor's time, as is `dueAt`. */
-  signAt: number;
-  dueAt: number;
+  signAt: FloorTime;
+  dueAt: FloorTime;
   /** Whether there was a sign of life since the deadline was set. */
   isRenewed?: true | undefined;
   /** True if no sign of life came for a whole lease. The session lapses at the next deadline. */
@@ -128,7 +129,7 @@ export interface SessionLease {
 /** A request for the floor that waits. `queue_timeout` limits it. */
 export interface WaitingRequest {
   /** In the floor's time. */
-  since: number;
+  since: FloorTime;
   /** Whether the session would come back without it. */
   wasPreempted: boolean;
   /** The messages that wait with it. */
@@ -139,7 +140,7 @@ export interface StoppingAttempt {
   runId: RunId;
   attempt: number;
   /** When the floor asked it to stop, in the floor's time. */
-  since: number;
+  since: FloorTime;
   /** The number of its last accepted report. */
   reported: number;
   /** Its unfinished messages. */
@@ -200,7 +201,7 @@ export interface Run extends SessionWork {
 export interface OpenInteraction {
   interaction: Interaction;
   /** When it was asked, in the floor's time. */
-  since: number;
+  since: FloorTime;
   /** How long it was audible until the session last fell silent, in ms; absent: it never did. */
   audibleMs?: number;
 }

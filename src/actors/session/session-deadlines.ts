@@ -1,5 +1,6 @@
 /** The deadlines of a session. None is stored: each follows from when a state began, and from the catalogue. */
 
+import { type FloorTime, later, latest } from "../../shared/floor-time.ts";
 import type { DeadlineSources } from "../facts.ts";
 import { expireInteraction } from "./interactions.ts";
 import { releaseStopped } from "./runs.ts";
@@ -9,8 +10,7 @@ import type { DueEvent, SessionStep } from "./session-step.ts";
 
 /** The earliest deadline of a session. */
 export interface SessionDeadline {
-  /** In the floor's time, ms. */
-  readonly at: number;
+  readonly at: FloorTime;
   readonly what: DueEvent["what"];
 }
 
@@ -26,7 +26,7 @@ export function deadlineOf(
   let first: SessionDeadline | undefined;
   eachDeadline(context, sources, isReserved, (what, since, lengthMs) => {
     if (since === undefined || lengthMs === undefined) return;
-    const at = since + lengthMs;
+    const at = later(since, lengthMs);
     if (!first || at < first.at) first = { at, what };
   });
   return first;
@@ -37,7 +37,7 @@ export function eachDeadline(
   context: SessionContext,
   { catalog, interactionTimeoutMs }: DeadlineSources,
   isReserved: boolean,
-  consider: (what: SessionDeadline["what"], since: number | undefined, lengthMs: number | undefined) => void,
+  consider: (what: SessionDeadline["what"], since: FloorTime | undefined, lengthMs: number | undefined) => void,
 ): void {
   const lengths = lengthsOf(context, catalog);
   consider("max_pause", context.request?.since ?? context.pausedSince, lengths.maxPauseMs);
@@ -53,7 +53,7 @@ export function eachDeadline(
   for (const { since, audibleMs = 0 } of context.run?.interactions ?? []) {
     if (!answersWhileHeard) consider("answer_within", since, answerWithinMs);
     else if (context.audibleSince !== undefined)
-      consider("answer_within", Math.max(since, context.audibleSince), answerWithinMs - audibleMs);
+      consider("answer_within", latest(since, context.audibleSince), answerWithinMs - audibleMs);
   }
 }
 

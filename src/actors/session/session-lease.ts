@@ -8,6 +8,7 @@
  * to send a heartbeat to a node that is known to listen.
  */
 
+import { later } from "../../shared/floor-time.ts";
 import { agentOf, type SessionStep } from "./session-step.ts";
 
 /** A fraction of a lease. A sign of life is committed only when this much has passed since the last committed one. */
@@ -65,7 +66,7 @@ export function fireLease(step: SessionStep): boolean {
   // Among several nodes the time may have gone back since the last sign of life.
   const restMs = Math.min(signAt + lengthMs - given.time, lengthMs);
   if (isRenewed && restMs > 0) {
-    context.lease = { lengthMs, renewedAt, signAt, dueAt: given.time + restMs };
+    context.lease = { lengthMs, renewedAt, signAt, dueAt: later(given.time, restMs) };
     return false;
   }
   if (!isRenewed && isDoubted) {
@@ -73,7 +74,7 @@ export function fireLease(step: SessionStep): boolean {
     context.lapsed = true;
     return true;
   }
-  const dueAt = given.time + lateBy(step) + lengthMs * HALF;
+  const dueAt = later(given.time, lateBy(step) + lengthMs * HALF);
   context.lease = { lengthMs, renewedAt, signAt, dueAt, isDoubted: true };
   return false;
 }
@@ -82,6 +83,6 @@ const lateBy = ({ given }: SessionStep): number => given.lateMs ?? 0;
 
 function restart(step: SessionStep, lengthMs: number): void {
   const { now, time } = step.given;
-  const signAt = time + lateBy(step);
-  step.context.lease = { lengthMs, renewedAt: now + lateBy(step), signAt, dueAt: signAt + lengthMs };
+  const signAt = later(time, lateBy(step));
+  step.context.lease = { lengthMs, renewedAt: now + lateBy(step), signAt, dueAt: later(signAt, lengthMs) };
 }

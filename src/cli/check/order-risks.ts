@@ -3,6 +3,7 @@ import { audible, EMPTY_FLOOR, type Floor, type FloorRules, rulesOf } from "../.
 import { giveFront, letBeneath, letWait, settle } from "../../actors/floor/rearrangement.ts";
 import { type AgentEntry, acceptsTurns, type Catalog } from "../../config/catalog/catalog.ts";
 import { decideAlone, loneContenderOf } from "../../policy/lone-contenders.ts";
+import type { FloorTime } from "../../shared/floor-time.ts";
 
 /** The maximum number of agents of which triples are tried in all orders; with more agents only pairs are. */
 const MAX_IN_TRIPLES = 30;
@@ -98,7 +99,7 @@ function request(
     ({ becomes, contender: other }) => becomes === "paused" && other.priority === contender.priority,
   );
   return {
-    floor: settle(floor, rules, { now: 0, time: 0 }, 0).floor,
+    floor: settle(floor, rules, { now: 0, time: 0 as FloorTime }, 0).floor,
     isMeant: isRuled || isReplaced || isTied,
   };
 }

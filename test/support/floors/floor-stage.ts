@@ -13,6 +13,7 @@ import type { FloorId, SessionId } from "../../../src/protocol/ids.ts";
 import type { Command } from "../../../src/protocol/internal/command.ts";
 import type { Reply } from "../../../src/protocol/internal/reply.ts";
 import type { Session } from "../../../src/protocol/session.ts";
+import type { FloorTime } from "../../../src/shared/floor-time.ts";
 import { throughRows } from "./persisted-floor.ts";
 
 type Loose<T> = T extends z.$brand
@@ -52,7 +53,7 @@ export class FloorStage {
 
   given(stamp: number): Given {
     const { now, catalog } = this;
-    return { now, time: now, stamp: `e${stamp}`, catalog, interactionTimeoutMs: 300_000 };
+    return { now, time: now as FloorTime, stamp: `e${stamp}`, catalog, interactionTimeoutMs: 300_000 };
   }
 
   /** When the next thing is due; undefined if nothing is. */

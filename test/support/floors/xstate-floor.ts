@@ -10,6 +10,7 @@ import type { SessionCommand } from "../../../src/actors/session/session-step.ts
 import type { Transition } from "../../../src/protocol/event.ts";
 import type { FloorId, SessionId } from "../../../src/protocol/ids.ts";
 import type { Reply } from "../../../src/protocol/internal/reply.ts";
+import type { FloorTime } from "../../../src/shared/floor-time.ts";
 
 type SessionSnapshot = SnapshotFrom<typeof sessionMachine>;
 type CommandResult = { facts: Fact[]; reply: Reply | undefined };
@@ -91,7 +92,13 @@ export class XstateFloor {
         return;
       }
       const now = Math.max(this.#lastNow, at);
-      const own = { ...given, now, time: now, stamp: `${given.stamp}${side}${count}`, lateMs: given.time - now };
+      const own = {
+        ...given,
+        now,
+        time: now as FloorTime,
+        stamp: `${given.stamp}${side}${count}`,
+        lateMs: given.time - now,
+      };
       this.#lastNow = now;
       this.#facts.push({ type: "at", now });
       if (due && due.at < wakeAt) due.session!.send({ type: "due", what: due.what, given: own });

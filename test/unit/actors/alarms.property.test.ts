@@ -3,6 +3,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { Fact } from "../../../src/actors/facts.ts";
+import type { FloorTime } from "../../../src/shared/floor-time.ts";
 import { beginHistory, commandOf, type Step, step, type World, world } from "../../support/floors/floor-histories.ts";
 import type { LooseCommand } from "../../support/floors/floor-stage.ts";
 
@@ -38,7 +39,7 @@ function play(setting: World, steps: readonly Step[], { fates, commands, isForge
   const { floor } = history;
   let alarmAt = floor.now;
   const given = floor.given.bind(floor);
-  if (isForgetful) floor.given = (stamp) => ({ ...given(stamp), time: alarmAt });
+  if (isForgetful) floor.given = (stamp) => ({ ...given(stamp), time: alarmAt as FloorTime });
   const lines: string[] = [];
   const carriedOut: (LooseCommand | undefined)[] = [];
   let alarms = 0;

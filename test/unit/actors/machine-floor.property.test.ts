@@ -16,6 +16,7 @@ import {
 import { sessionMachine } from "../../../src/actors/session/session-machine.ts";
 import type { SessionEvent } from "../../../src/actors/session/session-step.ts";
 import type { FloorId, SessionId } from "../../../src/protocol/ids.ts";
+import type { FloorTime } from "../../../src/shared/floor-time.ts";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
 import {
   beginHistory,
@@ -80,7 +81,13 @@ test("a floor run by machine tables emits, answers and writes what XState's own 
 });
 
 const CATALOG = makeCatalog([{ name: "music", idle_timeout: "10m", max_pause: "30m", queue_timeout: "30s" }]);
-const given = { now: 1_000_000, time: 1_000_000, stamp: "e0", catalog: CATALOG, interactionTimeoutMs: 300_000 };
+const given = {
+  now: 1_000_000,
+  time: 1_000_000 as FloorTime,
+  stamp: "e0",
+  catalog: CATALOG,
+  interactionTimeoutMs: 300_000,
+};
 const numbers = { priority: 20, interruptible: true, preemptionThreshold: undefined, explained: [] };
 const contender = { sessionId: "s" as SessionId, agentId: "music" as never, ...numbers, askedAt: 0 };
 
@@ -243,7 +250,7 @@ test.each(SESSION.table.configurations.map(({ value }) => [JSON.stringify(value)
 );
 
 const ARBITER = new MachinePlayer(arbiterMachine);
-const RESERVED = { sessionId: contender.sessionId, since: 5, until: 6 };
+const RESERVED = { sessionId: contender.sessionId, since: 5 as FloorTime, until: 6 };
 /** Each floor with the events that would reach session s, which has no machine here: they throw. */
 const FLOORS: [name: string, floor: Floor, throwing: string[]][] = [
   ["free", EMPTY_FLOOR, ["request"]],
