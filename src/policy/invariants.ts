@@ -101,12 +101,26 @@ function checkRefusal({ before, after, transitions, decisions }: SeenStep): void
   }
 }
 
-/** Whether no session is at another place, and none but this one has other numbers. */
-function isUnchanged(before: Floor, after: Floor, except: string | undefined): boolean {
+/**
+ * Whether no other session is at another place or has other numbers, and this one is where it was. Its numbers, and
+ * with them its rank among those that are heard, are those of the request.
+ */
+function isUnchanged(before: Floor, after: Floor, subject: string | undefined): boolean {
   if (before === after) return true;
-  const placesOf = (floor: Floor) => [floor.holder, floor.reserved, floor.ducked, floor.paused, floor.queued];
-  const described = (floor: Floor) =>
-    JSON.stringify(placesOf(floor), (_, value) => (value?.sessionId === except ? [except, value.level] : value));
+  const described = ({ holder, reserved, ducked, paused, queued }: Floor) => {
+    const lists: readonly (readonly (Contender & { level?: number })[])[] = [
+      holder ? [holder] : [],
+      ducked,
+      paused,
+      queued,
+    ];
+    const others = lists.map((list) => list.filter(({ sessionId }) => sessionId !== subject));
+    // Where it is, and how loud.
+    const own = lists.map((list) =>
+      list.filter(({ sessionId }) => sessionId === subject).map(({ level }) => level ?? "there"),
+    );
+    return JSON.stringify([reserved, others, own]);
+  };
   return described(before) === described(after);
 }
 

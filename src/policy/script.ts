@@ -172,7 +172,8 @@ const Step: z.ZodType<Step> = z
     const blame = (message: string) => context.addIssue({ code: "custom", message });
     const actions = ACTIONS.filter((each) => step[each] !== undefined);
     if (actions.length > 1) blame(`must do one thing, not ${actions.join(" and ")}`);
-    if (actions.length === 0 && !step.expect) blame(`must do something (${ACTIONS.join(", ")}) or expect something`);
+    if (actions.length === 0 && !step.expect && step.at === undefined && step.after === undefined)
+      blame(`must do something (${ACTIONS.join(", ")}), expect something or let time pass (at, after)`);
     if (step.at !== undefined && step.after !== undefined) blame("must have at or after, not both");
     if ((step.switches === undefined) !== (step.to === undefined)) blame("needs both switches and to");
     if ((step.repeat === undefined) !== (step.steps === undefined)) blame("needs both repeat and steps");

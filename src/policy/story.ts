@@ -6,6 +6,7 @@ import { HourCombinations } from "./hour-combinations.ts";
 import type { ExploredMove } from "./moves.ts";
 import type { PlayedEvent } from "./played-log.ts";
 import { readScript } from "./script.ts";
+import { findScriptFaults } from "./script-names.ts";
 import type { SeenEvent } from "./seen-step.ts";
 import { play } from "./simulation.ts";
 import { lapseMs } from "./stepped-floor.ts";
@@ -30,7 +31,8 @@ export function storyOf(violation: Violation, catalog: Catalog): Story | NoStory
   if ("fault" in found) return found;
   const script = write(violation, times, found.lapses, catalog);
   const read = readScript(script);
-  if (!read.ok) return { fault: `its script has a fault: ${read.faults[0]!.message}` };
+  const [fault] = read.ok ? findScriptFaults(read, [catalog]) : read.faults;
+  if (fault || !read.ok) return { fault: `its script has a fault: ${fault!.message}` };
   try {
     const { events } = play(read, { catalog });
     const difference = differ(lines(found.events), lines(events.flatMap(seenEvent)));
@@ -96,6 +98,7 @@ function atEnd(faults: readonly Omit<Violation, "moves">[], what: string): NoSto
 
 interface Line {
   readonly at: number;
+  /** What is done; empty if time passes, or the clock is set. */
   readonly text: string;
   /** Which rules with hours apply; undefined: as before. */
   readonly inForce?: string | undefined;
@@ -112,15 +115,15 @@ function write({ moves, what }: Violation, times: readonly number[], lapses: Rep
     const length = lapses.get(index)!;
     return [
       { at: at - lapseMs(length), text: `dies: ${names.get(move.sessionId)}` },
-      { at, inForce, text: "expect: {}" },
+      { at, inForce, text: "" },
     ];
   });
   // The order of steps at the same moment stays.
   const ordered = lines.toSorted((one, other) => one.at - other.at);
   const start = new Date(EXPLORED_FROM).toISOString();
   const steps = withClock(ordered, new HourCombinations(catalog, EXPLORED_FROM)).map(({ after, text }, index) => {
-    const when = index === 0 ? `at: "${start.slice(11, 16)}", ` : after > 0 ? `after: ${after}ms, ` : "";
-    return `  - { ${when}${text} }\n`;
+    const when = index === 0 ? `at: "${start.slice(11, 16)}"` : after > 0 ? `after: ${after}ms` : "";
+    return `  - { ${[when, text].filter((part) => part !== "").join(", ")} }\n`;
   });
   return `title: ${JSON.stringify(what)}\nday: ${start.slice(0, 10)}\nsteps:\n${steps.join("")}`;
 }
@@ -158,6 +161,7 @@ function withClock(lines: readonly Line[], hours: HourCombinations): { after: nu
     if (inForce !== undefined && hours.at(now) !== inForce) set(inForce);
     if (text !== "") add(text);
   }
+  if (waits > 0) add("");
   return steps;
 }
 
@@ -183,7 +187,7 @@ function textOf(move: ExploredMove, names: Map<string, string>, counts: Map<stri
       return `${move.does}: ${move.agentId}`;
     case "clock":
     case "wait":
-      return "expect: {}";
+      return "";
   }
 }
 

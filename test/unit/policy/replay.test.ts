@@ -53,7 +53,7 @@ describe("a log with another catalogue", () => {
       - { after: 50s, ends: guide }
       - { after: 10s, asks: phone, for: 20s }
       - { after: 60s, says: chat, for: 5s }
-      - { after: 60s, expect: {} }`,
+      - { after: 60s }`,
     makeCatalog([PHONE, { name: "guide", priority: 80, interruptible: false }, { name: "chat", priority: 10 }]),
   );
 

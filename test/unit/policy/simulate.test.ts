@@ -110,6 +110,7 @@ test("the faults of a script are all named with their places", async () => {
     "  - { asks: music_agent, pauses: music_agent }",
     "  - { repeat: 2 }",
     "  - { after: soon, ends: music_agent }",
+    "  - {}",
   ].join("\n");
   const path = await writeTemporary("script.yaml", script, onTestFinished);
   const { code, failed } = await run(path);
@@ -121,6 +122,7 @@ test("the faults of a script are all named with their places", async () => {
       "script.yaml:4:5 steps[1]: must do one thing, not asks and pauses",
       "script.yaml:5:5 steps[2]: needs both repeat and steps",
       "script.yaml:6:14 steps[3].after: must be a duration: a whole number and ms, s, m, h or d, as in 30s",
+      "script.yaml:7:5 steps[4]: must do something (asks, says, resumes, pauses, ends, dies, returns, switches, set, clear, clock, catalogue, stop, disable, enable, repeat), expect something or let time pass (at, after)",
     ]
   `);
   expect((await run(`${path}.missing`)).code).toBe(2);
