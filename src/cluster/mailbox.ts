@@ -223,7 +223,11 @@ export class Mailbox {
         this.#timeouts.remove(timeout);
         reject(error instanceof AppError ? error : new AppError("internal", undefined, { cause: error }));
       };
-      dispatch(envelope).then(onReply, onError);
+      try {
+        dispatch(envelope).then(onReply, onError);
+      } catch (error) {
+        onError(error);
+      }
     });
   }
 

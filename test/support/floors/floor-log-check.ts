@@ -196,7 +196,9 @@ export class FloorLogCheck {
     const { sessionId, agentId, priority } = challenger;
     const state = sessionId && this.#states.get(sessionId);
     const waits = this.#catalog.agents.get(agentId)?.whenBlocked.includes("queue");
-    const mayWait = waits && !(state && isHeard(state));
+    const agent = this.#catalog.agents.get(agentId);
+    const ends = agent && restrictionOn({ agentId, ...criticalOf(agent) }, this.#ending) !== undefined;
+    const mayWait = waits && !ends && !(state && isHeard(state));
     must(outcome === "queued" || !mayWait, () => `W: it does not wait: ${JSON.stringify(decision)}`);
     const other = holder && this.#catalog.agents.get(holder.agentId);
     const givesWay = other?.enabled && other.yieldsTo.includes(agentId) && priority >= holder!.priority;
@@ -328,6 +330,11 @@ export class FloorLogCheck {
     const maxHoldMs = this.#agents.get(id)?.maxHoldMs;
     if (since === undefined || maxHoldMs === undefined) return;
     must(at - since <= maxHoldMs + APART_MS, () => `15: ${id} was heard for ${at - since} ms`);
+  }
+
+  /** The restrictions that end what they forbid. */
+  get #ending() {
+    return { restrictions: this.#rules.restrictions.filter(({ others }) => others === "stop") };
   }
 
   /** With `others: finish` the sessions that are heard go on. */
