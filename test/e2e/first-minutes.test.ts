@@ -299,12 +299,9 @@ describe("a command whose reader has left", () => {
     await expectSilence("why", "u:ann", "--url", node.url);
   });
 
-  test.each([["check"], ["prove", "--sessions", "1"], ["schema"]])(
-    "%s ends silently when its reader has left",
-    async (...verb) => {
-      await expectSilence(...verb);
-    },
-  );
+  test("a command that reads a file ends silently when its reader has left", async () => {
+    await expectSilence("check");
+  });
 });
 
 /** What the package exports. */

@@ -23,18 +23,10 @@ async function findEnd(by: Pick<Caller, "stream">, sessionId: string): Promise<v
   await stream.close();
 }
 
-test.each([
-  ["wait for an answer", "ask"],
-  ["speak without end", "play"],
-])("one owner's 280 chats that %s do not delay another owner's answer", async (_, content) => {
+test("one owner's 280 chats that speak without end do not delay another owner's answer", async () => {
   const { ann, bob } = await startGuarded({}, onTestFinished);
-  await crowd(ann, content);
+  await crowd(ann, "play");
   await findEnd(bob, await chat(bob, "hello"));
-});
-
-test("one owner's 280 chats are all answered in turn", async () => {
-  const { ann } = await startGuarded({}, onTestFinished);
-  for (const id of await crowd(ann, "hello")) await findEnd(ann, id);
 });
 
 test("without authentication, 280 unanswered questions do not block a chat", async () => {

@@ -33,12 +33,9 @@ async function aWholeTurnLater() {
   await other.talk((await other.hold("general")).id, "count");
 }
 
-describe.each([
-  ["holds", "writer"],
-  ["aborts", "breaker"],
-])("a session whose run writes, and whose agent %s its run in a pause", (_, agentId) => {
+describe("a session whose run writes", () => {
   test("a deleted session whose run writes stays deleted: no message, event or text is written later", async () => {
-    const { ann, id, stream } = await writing(agentId);
+    const { ann, id, stream } = await writing("writer");
     expect((await accepted(node.delete(`/session/${id}`))).deleted).toBe(true);
     const end = await stream.end();
     expect(end.at(-1)).toMatchObject({ type: "bye", data: { reason: "ended" } });
@@ -57,7 +54,10 @@ describe.each([
     expect((await refused(ann.askToCreate({ id, agentId: "general" }))).errorCode).toBe("idempotency_mismatch");
   });
 
-  test.each(["archive", "stop"] as const)("a session whose run writes ends at %s: nothing follows", async (verb) => {
+  test.each([
+    ["archive", "breaker"],
+    ["stop", "writer"],
+  ] as const)("a session whose run writes ends at %s: nothing follows (%s)", async (verb, agentId) => {
     const { ann, id, stream } = await writing(agentId);
     const { position } = await accepted(ann.on(id, verb));
     const end = await stream.end();
@@ -72,7 +72,7 @@ describe.each([
   });
 
   test("a rollback replaces a session whose run writes without any part of the run", async () => {
-    const { ann, id } = await writing(agentId);
+    const { ann, id } = await writing("breaker");
     const { session } = await accepted(node.post(`/session/${id}/rollback`));
     await aWholeTurnLater();
     expect(await ann.messages(session.id)).toEqual([]);
