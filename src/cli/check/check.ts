@@ -9,10 +9,10 @@ import { wrapToWidth } from "../text-width.ts";
 import { differenceText } from "./difference-text.ts";
 import { findIdleSettings } from "./idle-settings.ts";
 import { type MatrixFormat, matrixText } from "./matrix-text.ts";
-import { findOrderRisks, findRefusedCalls } from "./order-risks.ts";
+import { findOrderRisks, findRefusedCalls, whyOrderUnchecked } from "./order-risks.ts";
 import { findSharingRisks } from "./sharing-risks.ts";
 import { findSilenceRisks } from "./silence-risks.ts";
-import { findTies } from "./ties.ts";
+import { findTies, whyTiesUnchecked } from "./ties.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -68,6 +68,9 @@ export async function checkCatalog(
   ];
   for (const warning of warnings.slice(0, MAX_WARNINGS)) print(`warning: ${warning}`);
   if (warnings.length > MAX_WARNINGS) print(`warning: and ${warnings.length - MAX_WARNINGS} more`);
+  for (const reason of [whyTiesUnchecked(read), whyOrderUnchecked(read)]) {
+    if (reason !== undefined) print(`not checked: ${reason}`);
+  }
   return strict && warnings.length > 0 ? 2 : 0;
 }
 

@@ -1,42 +1,80 @@
 import { decide } from "../../actors/floor/arbitration.ts";
-import { audible, EMPTY_FLOOR, type Floor, type FloorRules, rulesOf } from "../../actors/floor/floor-state.ts";
+import {
+  audible,
+  EMPTY_FLOOR,
+  type Floor,
+  type FloorRules,
+  restrictionOn,
+  rulesOf,
+} from "../../actors/floor/floor-state.ts";
 import { giveFront, letBeneath, letWait, settle } from "../../actors/floor/rearrangement.ts";
 import { type AgentEntry, acceptsTurns, type Catalog } from "../../config/catalog/catalog.ts";
 import { decideAlone, loneContenderOf } from "../../policy/lone-contenders.ts";
 import type { FloorTime } from "../../shared/floor-time.ts";
 
-/** The maximum number of agents of which triples are tried in all orders; with more agents only pairs are. */
-const MAX_IN_TRIPLES = 30;
+/**
+ * The maximum number of agents of which triples are tried in all orders; with more agents only pairs are. A hundred
+ * form 161,700 triples, and each more agent nearly 5,000 more.
+ */
+const MAX_IN_TRIPLES = 100;
 
-/** What one order of requests leads to. */
+/** What one order of requests leads to. Agents are meant by their indices in the group. */
 interface Outcome {
-  readonly order: readonly AgentEntry[];
+  readonly order: readonly number[];
   /** The agents that are heard, the holder first. */
-  readonly audible: readonly string[];
-  readonly refused: readonly string[];
+  readonly audible: readonly number[];
+  readonly refused: readonly number[];
   /** Whether one replaced another, a holder did not yield, or `ties` decided: then the order matters as meant. */
   readonly isMeant: boolean;
 }
 
+type Group = readonly AgentEntry[];
+type Difference = readonly [Outcome, Outcome];
+
 /**
  * Find agents whose order matters: two or three of them ask, and who is heard depends on who asks first, although none
- * replaces another, every holder yields, and no tie decides.
+ * replaces another, every holder yields, and no tie decides. Groups that nothing tells apart are played once.
  */
 export function findOrderRisks(catalog: Catalog): string[] {
-  const agents = [...catalog.agents.values()].filter((agent) => agent.enabled);
+  const agents = enabledIn(catalog);
   const rules = rulesOf(catalog, {});
   const alone = new Map(agents.map((agent) => [agent, request(EMPTY_FLOOR, agent, 1, rules).floor ?? EMPTY_FLOOR]));
-  const found: (readonly AgentEntry[])[] = [];
-  const describe = (group: readonly AgentEntry[]): string[] => {
-    if (found.some((known) => known.every((agent) => group.includes(agent)))) return [];
-    const difference = findDifference(group, rules, alone);
-    if (!difference) return [];
-    found.push(group);
-    return [`it matters who asks first: ${difference.map(sentenceOf).join("; ")}; ${remedyFor(difference)}`];
+  const likeness = new Likeness(agents, rules);
+  const played = new Map<string, Difference | undefined>();
+  const differenceOf = (group: Group): Difference | undefined => {
+    const key = likeness.of(group);
+    if (!played.has(key)) played.set(key, findDifference(group, rules, alone));
+    return played.get(key);
   };
-  const groups = catalog.isShared && agents.length <= MAX_IN_TRIPLES ? triples(agents) : [];
-  return [...pairs(agents), ...groups].flatMap(describe);
+  const found: string[] = [];
+  const inPairs = new Map(agents.map((agent) => [agent, new Set<AgentEntry>()]));
+  for (const pair of pairs(agents)) {
+    const difference = differenceOf(pair);
+    if (!difference) continue;
+    inPairs.get(pair[0])!.add(pair[1]);
+    found.push(describe(pair, difference));
+  }
+  if (!catalog.isShared || agents.length > MAX_IN_TRIPLES) return found;
+  for (const [one, two, three] of triples(agents)) {
+    // A pair of them is named already.
+    if (inPairs.get(one)!.has(two) || inPairs.get(one)!.has(three) || inPairs.get(two)!.has(three)) continue;
+    const difference = differenceOf([one, two, three]);
+    if (difference) found.push(describe([one, two, three], difference));
+  }
+  return found;
 }
+
+/** What `findOrderRisks` leaves out because there are too many agents, as a sentence; undefined: nothing. */
+export function whyOrderUnchecked(catalog: Catalog): string | undefined {
+  const { length } = enabledIn(catalog);
+  if (!catalog.isShared || length <= MAX_IN_TRIPLES) return undefined;
+  return (
+    `whether it matters in which order three agents ask: ${length} agents are enabled, and that is checked of at most ` +
+    `${MAX_IN_TRIPLES}; of two agents it was checked`
+  );
+}
+
+const enabledIn = ({ agents }: Catalog): AgentEntry[] => [...agents.values()].filter(({ enabled }) => enabled);
 
 /** External agents that are not interruptible, of which a second session is refused while one is heard. */
 export function findRefusedCalls(catalog: Catalog): string[] {
@@ -53,11 +91,11 @@ export function findRefusedCalls(catalog: Catalog): string[] {
     );
 }
 
-function findDifference(group: readonly AgentEntry[], rules: FloorRules, alone: Alone): [Outcome, Outcome] | undefined {
-  const [first, ...others] = ordersOf(group).map((order) => play(order, rules, alone));
+function findDifference(group: Group, rules: FloorRules, alone: Alone): Difference | undefined {
+  const [first, ...others] = ordersOf([...group.keys()]).map((order) => play(group, order, rules, alone));
   if (!first || [first, ...others].some(({ isMeant }) => isMeant)) return undefined;
-  const nameOf = (outcome: Outcome) => [...outcome.audible].sort().join();
-  const other = others.find((each) => nameOf(each) !== nameOf(first));
+  const heardIn = (outcome: Outcome) => outcome.audible.toSorted().join();
+  const other = others.find((each) => heardIn(each) !== heardIn(first));
   return other && [first, other];
 }
 
@@ -65,18 +103,54 @@ function findDifference(group: readonly AgentEntry[], rules: FloorRules, alone: 
 type Alone = ReadonlyMap<AgentEntry, Floor>;
 
 /** A session of each agent asks, in this order. */
-function play(order: readonly AgentEntry[], rules: FloorRules, alone: Alone): Outcome {
-  let floor = alone.get(order[0]!)!;
+function play(group: Group, order: readonly number[], rules: FloorRules, alone: Alone): Outcome {
+  let floor = alone.get(group[order[0]!]!)!;
   let isMeant = false;
-  const refused: string[] = [];
-  for (const [index, agent] of order.entries()) {
-    if (index === 0) continue;
-    const result = request(floor, agent, index + 1, rules);
+  const refused: number[] = [];
+  for (const [count, index] of order.entries()) {
+    if (count === 0) continue;
+    const result = request(floor, group[index]!, count + 1, rules);
     isMeant ||= result.isMeant;
     if (result.floor) floor = result.floor;
-    else refused.push(agent.id);
+    else refused.push(index);
   }
-  return { order, audible: audible(floor).map(({ agentId }) => agentId), refused, isMeant };
+  const indexOf = (agentId: string) => group.findIndex(({ id }) => id === agentId);
+  return { order, audible: audible(floor).map(({ agentId }) => indexOf(agentId)), refused, isMeant };
+}
+
+/**
+ * Tells groups of agents apart by all that decides what happens among one session of each: how their priorities
+ * compare, and not how high they are; whether one lets another be heard, and not how loud.
+ */
+class Likeness {
+  readonly #own = new Map<AgentEntry, string>();
+  readonly #levels = new Map<AgentEntry, ReadonlyMap<string, unknown>>();
+
+  constructor(agents: readonly AgentEntry[], rules: FloorRules) {
+    for (const agent of agents) {
+      const { interruptible, critical, whenPreempted, whenBlocked, resume } = agent;
+      const contender = loneContenderOf(agent, agent.id);
+      const restricted = rules.restrictions.map(
+        (each) => restrictionOn(contender, { restrictions: [each] }) !== undefined,
+      );
+      this.#own.set(agent, JSON.stringify([interruptible, critical, whenPreempted, whenBlocked, resume, restricted]));
+      this.#levels.set(agent, new Map(agent.beneath));
+    }
+  }
+
+  of(group: Group): string {
+    const own = group.map((agent) => this.#own.get(agent)).join();
+    return own + group.flatMap((one) => group.map((other) => (one === other ? "" : this.#relation(one, other)))).join();
+  }
+
+  #relation(one: AgentEntry, other: AgentEntry): string {
+    const { priority, preemptionThreshold: threshold, replaces, yieldsTo } = one;
+    const levels = this.#levels.get(one)!;
+    const isHeard = typeof (levels.get(other.id) ?? levels.get("all")) === "number";
+    const isOutranked = threshold !== undefined && other.priority >= threshold;
+    const answers = [isHeard, isOutranked, replaces.includes(other.id), yieldsTo.includes(other.id)];
+    return Math.sign(priority - other.priority) + answers.map((answer) => (answer ? "+" : "-")).join("");
+  }
 }
 
 /** A session of the agent asks. `floor` is undefined if it is refused. */
@@ -104,17 +178,23 @@ function request(
   };
 }
 
+function describe(group: Group, difference: Difference): string {
+  const sentences = difference.map((outcome) => sentenceOf(group, outcome));
+  return `it matters who asks first: ${sentences.join("; ")}; ${remedyFor(group, difference)}`;
+}
+
 /** What makes both orders lead to the same, by what they differ in. */
-function remedyFor(difference: readonly Outcome[]): string {
+function remedyFor(group: Group, difference: Difference): string {
   const refused = [...new Set(difference.flatMap((outcome) => outcome.refused))];
-  const waits = refused.map((id) => `when_blocked: [duck, queue] of ${id}`);
+  const waits = refused.map((index) => `when_blocked: [duck, queue] of ${group[index]!.id}`);
   const both = "beneath and when_preempted: duck of each that may be heard with another";
   return `if that is not meant, say it for both orders: ${[...waits, both].join(", or ")}`;
 }
 
-function sentenceOf({ order, audible: names, refused }: Outcome): string {
-  const why = refused.length > 0 ? ` (${refused.join(" and ")} refused)` : "";
-  return `${order.map(({ id }) => id).join(", then ")}: ${names.join(" and ")} heard${why}`;
+function sentenceOf(group: Group, { order, audible: heard, refused }: Outcome): string {
+  const idsOf = (indices: readonly number[]) => indices.map((index) => group[index]!.id);
+  const why = refused.length > 0 ? ` (${idsOf(refused).join(" and ")} refused)` : "";
+  return `${idsOf(order).join(", then ")}: ${idsOf(heard).join(" and ")} heard${why}`;
 }
 
 function ordersOf<T>(list: readonly T[]): T[][] {
@@ -122,8 +202,11 @@ function ordersOf<T>(list: readonly T[]): T[][] {
   return list.flatMap((each, index) => ordersOf(list.toSpliced(index, 1)).map((rest) => [each, ...rest]));
 }
 
-const pairs = <T>(list: readonly T[]): T[][] =>
-  list.flatMap((one, index) => list.slice(index + 1).map((other) => [one, other]));
+function* pairs<T>(list: readonly T[]): Generator<[T, T]> {
+  for (const [index, one] of list.entries()) for (const other of list.slice(index + 1)) yield [one, other];
+}
 
-const triples = <T>(list: readonly T[]): T[][] =>
-  list.flatMap((one, index) => pairs(list.slice(index + 1)).map((others) => [one, ...others]));
+function* triples<T>(list: readonly T[]): Generator<[T, T, T]> {
+  for (const [index, one] of list.entries())
+    for (const [two, three] of pairs(list.slice(index + 1))) yield [one, two, three];
+}

@@ -28,6 +28,13 @@ export function findTies(catalog: Catalog): string[] {
   ];
 }
 
+/** What `findTies` leaves out because there are too many rules and users, as a sentence; undefined: nothing. */
+export function whyTiesUnchecked({ priorityRules, overrides }: Catalog): string | undefined {
+  const rest = priorityRules.length + overrides.size - MAX_CIRCUMSTANCES;
+  if (rest <= 0) return undefined;
+  return `whether the last ${rest} rules and users make agents equal: that is checked of the first ${MAX_CIRCUMSTANCES}`;
+}
+
 type Priorities = ReadonlyMap<AgentEntry, number>;
 
 /** Each rule and each user's preferences by themselves, with the priorities that they give. */

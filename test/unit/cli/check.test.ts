@@ -404,3 +404,13 @@ it("a long list of warnings is cut off with their number", async () => {
   expect(lines).toHaveLength(52);
   expect(lines.at(-1)).toBe("warning: and 17 more");
 });
+
+it("what is not looked at is said, and is no warning", async () => {
+  const users = Array.from({ length: 502 }, (_, index) => `u${index}: { agent_priority_overrides: { a: 1 } }`);
+  const file = `${agentsOf("name: a", "name: b, priority: 40")}user_preferences: { ${users.join(", ")} }\n`;
+  const { code, lines } = await check(file, {}, true);
+  expect([code, lines.slice(1)]).toEqual([
+    0,
+    ["not checked: whether the last 2 rules and users make agents equal: that is checked of the first 500"],
+  ]);
+});
