@@ -1,6 +1,6 @@
 import { isAudible } from "../actors/session/session-context.ts";
 import type { LoggedData, Transition } from "../protocol/event.ts";
-import type { SessionId } from "../protocol/ids.ts";
+import type { AgentId, SessionId } from "../protocol/ids.ts";
 import type { HourCombinations } from "./hour-combinations.ts";
 import type { SeenEvent, SeenStep } from "./seen-step.ts";
 import { withEnabled } from "./simulation.ts";
@@ -56,7 +56,10 @@ function* movesOf({ context, value }: SteppedFloor["sessions"][number]): Generat
 /** No id is used twice, as in the script that tells the moves: of what is due at once, the lesser id comes first. */
 function newIdOf(floor: SteppedFloor, agentId: string): string {
   const count = floor.countOf(agentId) + 1;
-  return count === 1 ? agentId : `${agentId}-${count}`;
+  if (count === 1) return agentId;
+  const id = `${agentId}-${count}`;
+  // The first session of an agent that is called so has this id.
+  return floor.catalog.agents.has(id as AgentId) ? `${agentId}--${count}` : id;
 }
 
 /** The session whose user or program makes the move. */

@@ -49,7 +49,8 @@ const clockSetting = z.union([clock, instant]);
 /** The longest time in a script: simulated years. */
 const LONGEST = "3650d";
 const length = duration({ max: LONGEST });
-const name = z.string().regex(/^[a-z0-9_-]{1,64}$/, "a name of a-z, 0-9, _ and -, at most 64 characters");
+/** Longer than an agent's: the second session of an agent may be called `agent-2`. */
+const name = z.string().regex(/^[a-z0-9_-]{1,80}$/, "a name of a-z, 0-9, _ and -, at most 80 characters");
 const flag = z.string().min(1).max(64);
 
 /** A session that is audible: its name, or its name with its level in dB. */

@@ -106,15 +106,13 @@ interface Line {
 
 /** The script: its steps in the order of their moments. */
 function write({ moves, what }: Violation, times: readonly number[], lapses: Repeated["lapses"], catalog: Catalog) {
-  const names = new Map<string, string>();
-  const counts = new Map<string, number>();
   const lines = moves.flatMap(({ move, inForce }, index): Line[] => {
     const at = times[index + 1]!;
     if (move.does === "clock") return [{ at, text: "", inForce: move.inForce }];
-    if (move.does !== "dies") return [{ at, inForce, text: textOf(move, names, counts) }];
+    if (move.does !== "dies") return [{ at, inForce, text: textOf(move) }];
     const length = lapses.get(index)!;
     return [
-      { at: at - lapseMs(length), text: `dies: ${names.get(move.sessionId)}` },
+      { at: at - lapseMs(length), text: `dies: ${move.sessionId}` },
       { at, inForce, text: "" },
     ];
   });
@@ -165,20 +163,15 @@ function withClock(lines: readonly Line[], hours: HourCombinations): { after: nu
   return steps;
 }
 
-function textOf(move: ExploredMove, names: Map<string, string>, counts: Map<string, number>): string {
+function textOf(move: ExploredMove): string {
   switch (move.does) {
-    case "asks": {
-      const count = (counts.get(move.agentId) ?? 0) + 1;
-      counts.set(move.agentId, count);
-      const name = count === 1 ? move.agentId : `${move.agentId}-${count}`;
-      names.set(move.sessionId!, name);
-      return `asks: ${move.agentId}${count === 1 ? "" : `, as: ${name}`}`;
-    }
+    case "asks":
+      return `asks: ${move.agentId}${move.sessionId === move.agentId ? "" : `, as: ${move.sessionId}`}`;
     case "resumes":
     case "pauses":
     case "ends":
     case "dies":
-      return `${move.does}: ${names.get(move.sessionId)}`;
+      return `${move.does}: ${move.sessionId}`;
     case "set":
     case "clear":
       return `${move.does}: ${move.flag}`;

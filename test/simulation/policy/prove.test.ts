@@ -224,6 +224,28 @@ describe("the claims of a catalogue", () => {
     }
   });
 
+  test("sessions of an agent are not taken for those of one that is called like the second of them", () => {
+    const guests = [
+      { name: "call", priority: 50, yields_to: ["call"], when_blocked: "queue" },
+      { name: "call-2", priority: 90, interruptible: false },
+    ];
+    const claims = [{ name: "it", never: { rejected: "call", while_heard: ["call-2"] } }];
+    const catalog = makeCatalog(guests, { claims, policy: { max_queued: 1 } });
+    const { broken, outcome } = proveAll(catalog, 3);
+    expect([outcome, broken.map(({ what }) => what)]).toEqual([
+      "broken",
+      ["claim “it”: call is rejected while call-2 is heard (queue_full)"],
+    ]);
+  });
+
+  test("an agent with the longest name has a second session", () => {
+    const name = "n".repeat(64);
+    const { broken, fault } = proveAll(
+      makeCatalog([{ name }], { claims: [{ name: "it", never: { rejected: name } }] }),
+    );
+    expect([fault, broken.length]).toEqual([undefined, 1]);
+  });
+
   test("hours that begin within the same hour of the clock are told apart", () => {
     const catalog = makeCatalog(agents, {
       claims: [{ name: "it", never: { rejected: "music", while_heard: "chat" } }],
