@@ -1,4 +1,4 @@
-import type { FastifyInstance } from "fastify";
+import type { FastifyInstance, FastifySchema } from "fastify";
 import { z } from "zod";
 import { BOUNDS } from "../../config/bounds.ts";
 import { nearest } from "../../config/nearest.ts";
@@ -50,26 +50,24 @@ export function refuseMisspelt(part: string, value: unknown, schema: unknown): v
   throw new AppError("bad_request", `There is no ${key}; did you mean ${meant}?`, { facts: { issues } });
 }
 
-/** Keys that say that a query pages through a list. */
-const PAGING = ["limit", "pageSize"];
-
 /**
  * Refuse what a list has no filter for: it would be the whole list. Keys that begin with `_`, with which some clients
  * avoid caches, are ignored.
  *
  * @throws AppError `bad_request`
  */
-function refuseStrayFilters(query: unknown, schema: unknown): void {
-  const known = knownKeys(schema, query as object);
-  if (!known || !PAGING.some((key) => known.includes(key))) return;
+function refuseStrayFilters(query: unknown, schema: FastifySchema | undefined): void {
+  // Clients of other protocols have keys of their own.
+  if (!schema?.operationId?.startsWith("list") || schema.tags?.includes("doors")) return;
+  const known = schema.querystring === undefined ? [] : knownKeys(schema.querystring, query as object);
+  if (!known) return;
   const strays = Object.keys(query as object).filter((key) => !known.includes(key) && !key.startsWith("_"));
   if (strays.length === 0) return;
   const issues = strays
     .slice(0, BOUNDS.shownIssues)
     .map((key) => ({ path: `querystring.${key}`, message: `known here: ${known.join(", ")}` }));
-  throw new AppError("bad_request", `This list has no ${strays[0]}; it has ${known.join(", ")}.`, {
-    facts: { issues },
-  });
+  const filters = known.length === 0 ? "it has no filters" : `it has ${known.join(", ")}`;
+  throw new AppError("bad_request", `This list has no ${strays[0]}; ${filters}.`, { facts: { issues } });
 }
 
 /** Refuse misspelt keys of every body and query before their schemas ignore them. */
@@ -79,7 +77,7 @@ export function guardKeys(app: FastifyInstance): void {
     try {
       refuseMisspelt("body", request.body, schema?.body);
       refuseMisspelt("querystring", request.query, schema?.querystring);
-      refuseStrayFilters(request.query, schema?.querystring);
+      refuseStrayFilters(request.query, schema);
     } catch (error) {
       return done(error as AppError);
     }
