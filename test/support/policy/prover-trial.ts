@@ -1,0 +1,59 @@
+import { prove } from "../../../src/policy/proof.ts";
+import { Chance } from "../runner/chance.ts";
+import type { JudgedCatalog } from "./judged-catalog.ts";
+import { randomCatalog, toCatalog } from "./random-catalog.ts";
+import { walk } from "./random-walk.ts";
+import { playStory } from "./told-story.ts";
+
+const WALKS = 150;
+/** The number of sessions at a time, of the proof and of the walks. */
+const SIZE = 2;
+/** Steps of the exploration of each scope; a catalogue that needs more is not judged by its claims. */
+const NEEDED = 40_000;
+
+export interface Trial {
+  readonly catalog: JudgedCatalog;
+  /** Claims that hold by the word of the prover, and claims that are broken. */
+  readonly held: number;
+  readonly broken: number;
+  readonly isUnfinished: boolean;
+  /** Stories that were played on another floor. */
+  readonly stories: readonly { readonly name: string; readonly script: string }[];
+  /** Steps of random walks. */
+  readonly steps: number;
+  /** What the prover says and a log does not, or a log and the prover does not. */
+  readonly differences: readonly string[];
+}
+
+/** Prove a random catalogue, play the stories, and walk at random: by the seed alone. */
+export function tryProver(seed: number, { walks = WALKS, needed = NEEDED } = {}): Trial {
+  const chance = new Chance(seed);
+  const catalog = randomCatalog(chance);
+  const { outcome, broken, fault, reached } = prove({ catalog: toCatalog(catalog), work: { needed, further: 0 } });
+  const differences: string[] = [];
+  if (outcome === "faulty") differences.push(`the prover finds its own fault: ${fault}`);
+  const known = new Set<string>();
+  const stories = broken.map(({ assertion, what, script }) => ({ name: assertion?.name ?? what, what, script }));
+  for (const { name, what, script } of stories) {
+    known.add(name);
+    const { judge } = playStory(script, catalog);
+    if (!name.startsWith("invariant") && judge.broken.has(name)) continue;
+    differences.push(name.startsWith("invariant") ? what : `a story does not replay: ${what}\n${script}`);
+  }
+  const isUnfinished = reached < SIZE;
+  const claims = catalog.claims!.map(({ name }) => name);
+  if (isUnfinished || outcome === "faulty") for (const name of claims) known.add(name);
+  let steps = 0;
+  const missed = new Set<string>();
+  for (let index = 0; index < walks; index++) {
+    const walked = walk(catalog, SIZE, chance);
+    steps += walked.steps;
+    for (const [name, why] of walked.judge.broken) {
+      if (known.has(name) || missed.has(name)) continue;
+      missed.add(name);
+      differences.push(`walk ${index} breaks “${name}”: ${why}`);
+    }
+  }
+  const held = claims.filter((name) => !known.has(name)).length;
+  return { catalog, held, broken: broken.length, isUnfinished, stories, steps, differences };
+}

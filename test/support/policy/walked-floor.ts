@@ -1,0 +1,133 @@
+import type { Fact, Given } from "../../../src/actors/facts.ts";
+import type { CommandResult } from "../../../src/actors/host/floor-actors.ts";
+import type { Catalog } from "../../../src/config/catalog/catalog.ts";
+import { FloorStage, type LooseCommand } from "../floors/floor-stage.ts";
+import { type JudgedCatalog, lengthOf } from "./judged-catalog.ts";
+import type { JudgedEvent } from "./log-judge.ts";
+import { toCatalog } from "./random-catalog.ts";
+
+/** What was done to a floor, and at which time of its wall clock. */
+export type Done =
+  | { readonly at: number; readonly command: LooseCommand }
+  | { readonly at: number; readonly jumpMs: number }
+  | { readonly at: number; readonly catalog: JudgedCatalog };
+
+/**
+ * The actors of a floor, with a wall clock that can be set, programs that send heartbeats, and readers who get each
+ * commit. What is due happens when it is, or after the node was away.
+ */
+export class WalkedFloor extends FloorStage {
+  /** Everything that was done to it, for another floor. */
+  readonly done: Done[] = [];
+  #jumpedMs = 0;
+  readonly #onCommit: (events: readonly JudgedEvent[]) => void;
+  #raw: JudgedCatalog;
+  /** By session whose program lives: when its next heartbeat comes, in the floor's time. */
+  readonly #beats = new Map<string, number>();
+
+  constructor(catalog: JudgedCatalog, now: number, onCommit: (events: readonly JudgedEvent[]) => void) {
+    super(toCatalog(catalog));
+    this.now = now;
+    this.#raw = catalog;
+    this.#onCommit = onCommit;
+  }
+
+  override given(stamp: number): Given {
+    return { ...super.given(stamp), time: this.now - this.#jumpedMs };
+  }
+
+  override get due(): number | undefined {
+    const due = super.due;
+    return due === undefined ? undefined : due + this.#jumpedMs;
+  }
+
+  override deliver(command: LooseCommand): CommandResult {
+    this.done.push({ at: this.now, command });
+    const delivery = super.deliver(command);
+    this.#onCommit(eventsOf(delivery.facts, this.now));
+    return delivery;
+  }
+
+  /** The sessions that have not ended. */
+  get living(): { id: string; state: string }[] {
+    const all = this.actors.sessionIds.map((id) => ({ id: id as string, state: this.state(id)! }));
+    return all.filter(({ state }) => state !== "archived" && state !== "deleted");
+  }
+
+  /** A session of the agent asks for the floor; its program lives. */
+  start(id: string, agent: string): void {
+    this.create(agent, { id });
+    const lease = this.#raw.agents.find(({ name }) => name === agent)?.lease;
+    if (lease !== undefined) this.#beats.set(id, this.now - this.#jumpedMs + lengthOf(lease) / 2);
+  }
+
+  /** The session's user asks for it again. */
+  wake(id: string): void {
+    this.on(id, this.state(id) === "created" ? "activate" : "resume");
+    const agent = this.actors.machineState(id as never)?.context.claim.agentId;
+    const lease = this.#raw.agents.find(({ name }) => name === agent)?.lease;
+    if (lease !== undefined) this.#beats.set(id, this.now - this.#jumpedMs + lengthOf(lease) / 2);
+  }
+
+  /** The program gives a last sign of life. */
+  die(id: string): void {
+    if (!this.#beats.delete(id)) return;
+    this.beat(id);
+  }
+
+  isDead(id: string): boolean {
+    return !this.#beats.has(id);
+  }
+
+  /** Let time pass, with heartbeats. */
+  live(ms: number): void {
+    const until = this.now + ms;
+    for (;;) {
+      const ids = new Set(this.living.map(({ id }) => id));
+      for (const id of this.#beats.keys()) if (!ids.has(id)) this.#beats.delete(id);
+      const [next] = [...this.#beats].sort(([, one], [, other]) => one - other);
+      const at = next ? next[1] + this.#jumpedMs : Number.POSITIVE_INFINITY;
+      if (!next || at > until) break;
+      this.pass(at - this.now);
+      this.beat(next[0]);
+      this.#beats.set(next[0], next[1] + this.#halfLease(next[0]));
+    }
+    this.pass(until - this.now);
+  }
+
+  #halfLease(id: string): number {
+    return (this.actors.machineState(id as never)?.context.lease?.lengthMs ?? 1_000) / 2;
+  }
+
+  /** Set the wall clock, and let the floor settle by it. No time passes. */
+  setClock(now: number): void {
+    const jumpMs = now - this.now;
+    this.done.push({ at: this.now, jumpMs });
+    this.now = now;
+    this.#jumpedMs += jumpMs;
+    this.ask({ type: "alarm" });
+  }
+
+  /** Put another catalogue in place. */
+  use(raw: JudgedCatalog): void {
+    this.done.push({ at: this.now, catalog: raw });
+    this.#raw = raw;
+    this.catalog = toCatalog(raw) satisfies Catalog;
+    this.ask({ type: "alarm" });
+  }
+}
+
+/** The events of a commit, each with its own moment. */
+function eventsOf(facts: readonly Fact[], now: number): JudgedEvent[] {
+  const events: JudgedEvent[] = [];
+  let at = now;
+  for (const fact of facts) {
+    if (fact.type === "at") at = fact.now;
+    // Readers get the data as JSON.
+    else if (fact.type === "event") {
+      const { type, sessionId, data } = fact.event;
+      events.push({ type, sessionId, at, data: JSON.parse(JSON.stringify(data)) });
+    }
+  }
+  return events;
+}
