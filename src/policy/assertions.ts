@@ -2,6 +2,7 @@ import { audible } from "../actors/floor/floor-state.ts";
 import { restrictionsBy } from "../config/catalog/catalog.ts";
 import type { PolicyAssertion } from "../config/catalog/policy-assertions.ts";
 import type { AgentId } from "../protocol/ids.ts";
+import { isAudibleState } from "../protocol/written-state.ts";
 import { agentIdOf, heardEvents, type SeenStep, silencingsIn } from "./seen-step.ts";
 
 /**
@@ -98,22 +99,26 @@ function owedAfter(
   was: ReadonlyMap<string, boolean>,
 ): ReadonlyMap<string, boolean> {
   const audibleAfter = new Set<string>(audible(step.after.context.floor).map(({ sessionId }) => sessionId));
-  const isMissed = (id: string) => id !== step.subject && !audibleAfter.has(id) && !isReplaced(id, step);
+  const isMissed = (id: string) => !audibleAfter.has(id) && !isReplaced(id, step);
   const silenced = silencingsIn(step)
-    .filter(({ others }) => others.some((id) => agentIdOf(step, id) === after))
+    .filter(({ causes }) => causes.some((id) => agentIdOf(step, id) === after))
     .map(({ transition }) => transition.sessionId)
-    .filter((id) => agentIdOf(step, id) === eventually);
+    // A request comes before the silence that follows in its step: its user has not touched the session since.
+    .filter((id) => agentIdOf(step, id) === eventually && (id !== step.subject || step.isRequest));
   if (was.size + silenced.length === 0) return was;
   // Nothing is expected of an agent that is disabled, nor of what it was when it is enabled again.
   if (!step.after.catalog.agents.get(eventually)?.enabled) return NO_SESSIONS;
   const ends = hasEnded(after, step);
-  const all = new Map([...silenced.map((id) => [id, false] as const), ...was]);
+  // One that is heard has come back, also if it gives way again in the same step.
+  const risen = new Set(step.transitions.filter(({ to }) => isAudibleState(to)).map(({ sessionId }) => sessionId));
+  const untouched = [...was].filter(([id]) => id !== step.subject && !risen.has(id));
+  const all = new Map([...silenced.map((id) => [id, false] as const), ...untouched]);
   return new Map([...all].filter(([id]) => isMissed(id)).map(([id, due]) => [id, due || ends]));
 }
 
-/** A session that another one replaces is not missed. */
+/** A session that another one replaces, critical ones too, is not missed. */
 const isReplaced = (id: string, { transitions }: SeenStep): boolean =>
-  transitions.some(({ sessionId, reason, to }) => sessionId === id && to === "archived" && reason === "replaced");
+  transitions.some(({ sessionId, by, to }) => sessionId === id && to === "archived" && by !== undefined);
 
 const hasEnded = (agentId: string, step: SeenStep): boolean =>
   step.transitions.some(({ sessionId, to }) => to === "archived" && agentIdOf(step, sessionId) === agentId);

@@ -96,9 +96,15 @@ export const isAmong = (values: readonly number[], bounds: Bounds): boolean =>
 /**
  * Choose a moment that goes with others, unlike each of them where that is possible.
  * @param others by their index, in ms
+ * @param share where it lies between the first and the last that there are
  * @returns undefined if there is none
  */
-export function chooseBeside(bounds: Bounds, index: number, others: ReadonlyMap<number, number>): number | undefined {
+export function chooseBeside(
+  bounds: Bounds,
+  index: number,
+  others: ReadonlyMap<number, number>,
+  share = HALF,
+): number | undefined {
   let [least, most] = [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY];
   for (const [other, value] of others) {
     least = Math.max(least, value - Math.ceil(bounds[other]![index]! / 2));
@@ -106,10 +112,10 @@ export function chooseBeside(bounds: Bounds, index: number, others: ReadonlyMap<
   }
   if (least > most) return undefined;
   const values = new Set(others.values());
-  let chosen = between(least, most);
+  let chosen = between(least, most, share);
   // Half the way to the end each time: at last one is unlike all.
   for (let count = 0; values.has(chosen) && chosen < most && count < others.size; count++) {
-    chosen = between(chosen, most);
+    chosen = between(chosen, most, HALF);
   }
   return chosen;
 }
@@ -117,20 +123,42 @@ export function chooseBeside(bounds: Bounds, index: number, others: ReadonlyMap<
 /** Far enough from any length of a catalogue that none is mistaken for the other. */
 const FAR_MS = 1_009;
 
+const HALF = 1 / 2;
+/** Where else moments may lie, so that by chance no two of them are the same. */
+const SHARES = [HALF, 3 / 8, 11 / 16, 5 / 32, 27 / 32, 13 / 64, 45 / 64, 29 / 128];
+
 /** A moment between two, in whole ms if there is one. */
-function between(least: number, most: number): number {
-  if (least === -NO_BOUND) return most === NO_BOUND ? 0 : most - FAR_MS;
-  if (most === NO_BOUND) return least + FAR_MS;
-  const middle = Math.floor((least + most) / 2);
-  return middle > least ? middle : (least + most) / 2;
+function between(least: number, most: number, share: number): number {
+  if (least === -NO_BOUND) return most === NO_BOUND ? 0 : most - FAR_MS * 2 * share;
+  if (most === NO_BOUND) return least + FAR_MS * 2 * share;
+  const exact = least + (most - least) * share;
+  const whole = Math.floor(exact);
+  return whole > least ? whole : exact;
 }
 
-/** Choose moments of a set, unlike each other where that is possible. */
+/** Whether two of the moments are the same although they need not be: then what counts from one counts from the other. */
+export const areTied = (values: readonly number[], bounds: Bounds): boolean =>
+  values.some((value, i) =>
+    values.some((other, j) => i < j && value === other && (bounds[i]![j] !== 0 || bounds[j]![i] !== 0)),
+  );
+
+/**
+ * Choose moments of a set, unlike each other unless they have to be the same.
+ * @throws Error if the set is empty, or none are found
+ */
 export function choose(bounds: Bounds, present: number): number[] {
+  for (const share of SHARES) {
+    const chosen = chooseAt(bounds, present, share);
+    if (!areTied(chosen, bounds)) return chosen;
+  }
+  throw new Error("moments that differ are chosen to be the same");
+}
+
+function chooseAt(bounds: Bounds, present: number, share: number): number[] {
   const last = bounds.length - 1;
   const known = new Map([[last, present]]);
   for (let index = last - 1; index >= 0; index--) {
-    const chosen = chooseBeside(bounds, index, known);
+    const chosen = chooseBeside(bounds, index, known, share);
     if (chosen === undefined) throw new Error("a set of moments is empty");
     known.set(index, chosen);
   }

@@ -34,8 +34,10 @@ export type HeardEvent = SeenEvent & { readonly heard: readonly string[] };
 /** A session that falls silent within a step, whatever becomes of it in the same step. */
 export interface Silencing {
   readonly transition: SeenTransition;
-  /** The sessions that are heard then; of a preempted one also those that are heard later in the step. */
+  /** The sessions that are heard then or later in the step. */
   readonly others: readonly string[];
+  /** The sessions that are heard when it falls silent, and those that silence it. */
+  readonly causes: readonly string[];
 }
 
 /**
@@ -64,10 +66,15 @@ export function silencingsIn(step: SeenStep): Silencing[] {
     if (!heard.includes(transition.sessionId)) return [];
     const later = events.slice(at + 1).flatMap((each) => each.heard);
     const last = audible(step.after.context.floor).map(({ sessionId }) => sessionId as string);
-    // Silence comes before the sound that it makes room for. What comes up because a session gave way did not silence it.
-    const forWhom = transition.event === "preempt" ? [...later, ...last] : [];
-    const others = new Set([...heard, ...forWhom].filter((id) => id !== transition.sessionId));
-    return [{ transition, others: [...others] }];
+    const others = new Set([...heard, ...later, ...last].filter((id) => id !== transition.sessionId));
+    const { by, event: name, reason } = transition;
+    // A session that comes back makes room for itself, before it is heard. What comes up only because another gave way
+    // did not silence that.
+    const isRoom = name === "preempt" && by === undefined && reason !== "restricted";
+    const causes = isRoom
+      ? [...others]
+      : [...heard.filter((id) => others.has(id)), ...(by ? [by.sessionId as string] : [])];
+    return [{ transition, others: [...others], causes }];
   });
 }
 

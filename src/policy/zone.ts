@@ -1,4 +1,5 @@
 import {
+  areTied,
   type Bounds,
   type Constraint,
   choose,
@@ -142,7 +143,8 @@ function pass(zone: Zone, step: number, edges: readonly Constraint[]): Omit<Pass
   const constraints = numbered.map((each) => ({ ...each, later: stepOf(each.later), earlier: stepOf(each.earlier) }));
   const isStill = isAmong(values, project(bounds, [...values.keys()]));
   const time = isStill ? chooseBeside(bounds, present, new Map(values.entries())) : undefined;
-  if (time !== undefined) return { floor: floor.at(time), bounds, values: [...values, time], constraints };
+  if (time !== undefined && !areTied([...values, time], bounds))
+    return { floor: floor.at(time), bounds, values: [...values, time], constraints };
   const chosen = choose(bounds, floor.time);
   const moved = new Map(values.map((value, moment) => [value, chosen[moment]!]));
   const now = chosen[present]!;

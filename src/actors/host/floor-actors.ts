@@ -340,8 +340,13 @@ export class FloorActors {
     return this.#next.due;
   }
 
-  /** Deadlines at the same time are carried out in the order of their sessions' ids. */
+  /**
+   * An idle holder gives way at the moment at which a session waits for it, before anything else is due. Deadlines at the
+   * same time are carried out in the order of their sessions' ids.
+   */
   #findDue(sources: DeadlineSources): Due | undefined {
+    const idle = this.#findIdle(sources.catalog);
+    if (idle) return idle;
     const { reserved } = this.context.floor;
     let first = this.#findDueOfFloor(sources.catalog);
     for (const session of this.#all) {
@@ -355,14 +360,13 @@ export class FloorActors {
     return first;
   }
 
-  /** The earliest of the floor's own deadlines: of its reservation, of its hours, and of an idle holder. */
+  /** The earliest of the floor's own deadlines: of its reservation, and of its hours. */
   #findDueOfFloor(catalog: Catalog): Due | undefined {
     const { floor, hours } = this.context;
     const { reserved } = floor;
     const all: (Due | undefined)[] = [
       reserved && { at: later(reserved.since, catalog.policy.resumeDelayMs) },
       hours && { at: hours.dueAt, isHours: true },
-      this.#findIdle(catalog),
     ];
     return all.reduce((first, each) => (each && (!first || each.at < first.at) ? each : first), undefined);
   }

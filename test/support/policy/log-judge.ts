@@ -91,6 +91,8 @@ export class LogJudge {
   #isRenumbered = false;
   #rejected: Decided | undefined;
   #cutOff: { session: Seen; by: string | undefined; others: Set<string> }[] = [];
+  /** Sessions that make room for one that comes back, before it is heard. */
+  #madeRoom: Seen[] = [];
   #hasFrontLeft = false;
   #isClockSet = false;
 
@@ -136,6 +138,7 @@ export class LogJudge {
   end(at: number): void {
     this.#at = at;
     for (const session of this.#heard()) this.#checkHold(session);
+    this.#checkOwed();
   }
 
   #must(isMet: boolean, name: string, why: () => string): void {
@@ -241,22 +244,27 @@ export class LogJudge {
 
   /** A session falls silent. */
   #silence(session: Seen, { event, reason, by }: Change): void {
-    const { agent, id } = session;
+    const { agent } = session;
     this.#checkHold(session);
     if (by) this.#blame(agent.name, "silenced", "by", [by.agentId]);
-    const others = this.#agentsHeard().filter((_, index) => this.#heard()[index] !== session);
+    const heard = this.#heard().filter((each) => each !== session);
+    this.#owe(session, [...heard.map((each) => each.agent.name), ...(by ? [by.agentId] : [])]);
+    if (event !== "preempt") return;
+    if (by === undefined && reason !== "restricted") this.#madeRoom.push(session);
+    session.isPreempted = true;
+    if (agent.interruptible !== false || agent.critical || reason === "restricted" || this.#isRenumbered) return;
+    this.#cutOff.push({ session, by: by?.sessionId, others: new Set(heard.map((each) => each.id)) });
+  }
+
+  /** The session falls silent for these agents, or while they are heard. */
+  #owe({ agent, id }: Seen, others: readonly string[]): void {
     for (const claim of this.#claims) {
-      if (!claim.always || agent.enabled === false) continue;
+      if (!claim.always || this.#isDisabled(agent)) continue;
       const [after, eventually] = [subjectOf(claim.always.after), subjectOf(claim.always.eventually)];
-      if (eventually !== agent.name || (by?.agentId !== after && !others.includes(after))) continue;
+      if (eventually !== agent.name || !others.includes(after)) continue;
       const ids = this.#owed.get(claim) ?? new Map<string, boolean>();
       this.#owed.set(claim, ids.set(id, ids.get(id) ?? false));
     }
-    if (event !== "preempt") return;
-    session.isPreempted = true;
-    if (agent.interruptible !== false || agent.critical || reason === "restricted" || this.#isRenumbered) return;
-    const heard = this.#heard().filter((each) => each !== session);
-    this.#cutOff.push({ session, by: by?.sessionId, others: new Set(heard.map((each) => each.id)) });
   }
 
   /** A session gives up its place, or its user or program takes it away. */
@@ -273,11 +281,9 @@ export class LogJudge {
     session.isPreempted = false;
     session.isQueued = false;
     const other = this.#sessions.get(by ?? "");
-    if (reason === "replaced") {
-      for (const ids of this.#owed.values()) ids.delete(session.id);
-      const isLater = other === undefined || other.asked > session.asked;
-      this.#must(isLater, "18", () => `${session.id} is replaced by ${by}, which asked earlier`);
-    }
+    if (other) for (const ids of this.#owed.values()) ids.delete(session.id);
+    const isLater = reason !== "replaced" || other === undefined || other.asked > session.asked;
+    this.#must(isLater, "18", () => `${session.id} is replaced by ${by}, which asked earlier`);
     for (const [{ always }, ids] of this.#owed) {
       if (subjectOf(always!.after) === session.agent.name) for (const id of ids.keys()) ids.set(id, true);
     }
@@ -285,11 +291,11 @@ export class LogJudge {
 
   /** A silent session is heard. */
   #rise(session: Seen, describe: () => string): void {
-    const isDisabled = session.agent.enabled === false || this.#agents.get(session.agent.name)?.enabled === false;
-    this.#must(!isDisabled, "17", describe);
+    this.#must(!this.#isDisabled(session.agent), "17", describe);
     this.#must(!session.isLeft, "4 and 14", () => `nobody asked for it: ${describe()}`);
     session.isPreempted = false;
     session.isQueued = false;
+    for (const silent of this.#madeRoom) this.#owe(silent, [session.agent.name]);
   }
 
   #blame(agent: string, subject: "rejected" | "silenced", other: "while_heard" | "by", others: string[]): void {
@@ -299,6 +305,10 @@ export class LogJudge {
       const isMet = beside === undefined || others.some((each) => isNamed(beside, each));
       this.#must(!isMet, name, () => `${agent} is ${subject} (${others})`);
     }
+  }
+
+  #isDisabled({ name }: JudgedAgent): boolean {
+    return this.#agents.get(name)?.enabled === false;
   }
 
   #agentsHeard(): string[] {
@@ -320,7 +330,7 @@ export class LogJudge {
     const restrictions = this.#restrictions();
     const isAllowed = ({ agent }: Seen) =>
       agent.critical === true || restrictions.every(({ allow = [] }) => allow.includes(agent.name));
-    const isEligible = (each: Seen) => this.#agents.get(each.agent.name)?.enabled !== false && isAllowed(each);
+    const isEligible = (each: Seen) => !this.#isDisabled(each.agent) && isAllowed(each);
     for (const cut of this.#cutOff) this.#checkCutOff(cut);
     this.#checkHeard(front);
     const silent = [...this.#sessions.values()].filter(({ state }) => state === "paused" || state === "created");
@@ -334,8 +344,8 @@ export class LogJudge {
     });
     if (!front && !this.#isReserved) {
       this.#must(waiting.length === 0, "0", () => `${waiting[0]!.id} waits for a free floor`);
-      if (restrictions.length === 0 && this.#heard().length === 0) this.#checkOwed();
     }
+    this.#checkOwed();
     if (front && this.#heard().length === 1) {
       const missing = waiting.find((each) => this.#isBeneath(front, each));
       this.#must(missing === undefined, "10", () => `${missing!.id} is silent beneath ${front.id} without a cause`);
@@ -350,6 +360,7 @@ export class LogJudge {
     this.#rejected = undefined;
     this.#isRenumbered = false;
     this.#hasFrontLeft = false;
+    this.#madeRoom = [];
     this.#cutOff = [];
   }
 
@@ -359,8 +370,9 @@ export class LogJudge {
     return agent.critical === true || isNamed(agent.when_blocked ?? [], "duck");
   }
 
-  /** Nothing is in the way of what is owed. */
+  /** What is owed comes once nothing is in its way: a session, a reservation or a restriction. */
   #checkOwed(): void {
+    if (this.#isReserved || this.#heard().length > 0 || this.#restrictions().length > 0) return;
     for (const [claim, ids] of this.#owed) {
       const due = [...ids].find(([, isDue]) => isDue);
       this.#must(due === undefined, claim.name, () => `${due![0]} is not heard again`);
@@ -404,18 +416,20 @@ export class LogJudge {
     if (!before || this.#isRenumbered || this.#hasFrontLeft || front === before) return;
     const isRestricted = before.state === "paused" && this.#restrictions().length > 0;
     if (isRestricted || before.state === "archived") return;
-    const isAsked = front !== undefined && this.#request?.challenger.sessionId === front.id;
-    this.#must(isAsked, "S", () => `${before.id} loses the front without a request`);
-    if (!isAsked || front.agent.critical) return;
-    this.#must(before.agent.critical !== true, "11", () => `${front.id} takes the front from a critical session`);
-    const [own, other] = [front.priority, before.priority];
+    const { outcome, challenger } = this.#request ?? {};
+    const taker = outcome === "granted" ? this.#sessions.get(challenger!.sessionId!) : undefined;
+    this.#must(taker !== undefined, "S", () => `${before.id} loses the front without a request`);
+    // A limit of 0 ms ends its place in the same step.
+    if (!taker || taker.agent.critical || (front && front !== taker)) return;
+    this.#must(before.agent.critical !== true, "11", () => `${taker.id} takes the front from a critical session`);
+    const [own, other] = [taker.priority, before.priority];
     if (own === undefined || other === undefined) return;
-    const { agent } = front;
+    const { agent } = taker;
     const { yields_to: yieldsTo = [], name } = before.agent;
     const isNewest = this.#catalog.policy?.ties === "newest";
     const mayTie = isNewest || agent.replaces?.includes(name) === true || yieldsTo.includes(agent.name);
     const isAbove = own > other || (own === other && mayTie);
-    this.#must(isAbove, "rules 5 and 6", () => `${front.id} (${own}) takes the front from ${before.id} (${other})`);
+    this.#must(isAbove, "rules 5 and 6", () => `${taker.id} (${own}) takes the front from ${before.id} (${other})`);
   }
 
   /** 16: what the new holder replaces has ended. */

@@ -5,11 +5,11 @@ import { randomCatalog, toCatalog } from "./random-catalog.ts";
 import { walk } from "./random-walk.ts";
 import { playStory } from "./told-story.ts";
 
-const WALKS = 150;
+const WALKS = 400;
 /** The number of sessions at a time, of the proof and of the walks. */
 const SIZE = 2;
 /** Steps of the exploration of each scope; a catalogue that needs more is not judged by its claims. */
-const NEEDED = 40_000;
+const NEEDED = 8_000;
 
 export interface Trial {
   readonly catalog: JudgedCatalog;

@@ -47,12 +47,16 @@ export function walk(catalog: JudgedCatalog, size: number, chance: Chance): Walk
 function scopeOf({ priority_rules = [], restrictions = [] }: JudgedCatalog, chance: Chance): Scope {
   const all = [...priority_rules, ...restrictions];
   if (all.length > 0 && chance.percent(80)) return "flags";
-  const hasHours = all.some(({ between, days }) => between !== undefined || "days" in { days } && days !== undefined);
+  const hasHours = all.some(({ between, days }) => between !== undefined || ("days" in { days } && days !== undefined));
   return !hasHours && chance.percent(40) ? "disables" : "plain";
 }
 
 const randomInstant = (from: number, chance: Chance): number =>
-  from - (from % DAY_MS) + (1 + chance.below(366)) * DAY_MS + chance.pick(MINUTES) * MINUTE_MS - chance.pick([0, 0, 2_000]);
+  from -
+  (from % DAY_MS) +
+  (1 + chance.below(366)) * DAY_MS +
+  chance.pick(MINUTES) * MINUTE_MS -
+  chance.pick([0, 0, 2_000]);
 
 function pause(floor: WalkedFloor, chance: Chance): void {
   const { due } = floor;

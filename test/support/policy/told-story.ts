@@ -29,6 +29,7 @@ export function playStory(script: string, catalog: JudgedCatalog): { judge: LogJ
     if (step.after !== undefined) floor.live(lengthOf(step.after));
     carryOut(step, floor, judge, catalog);
   }
+  judge.end(floor.now);
   return { judge, floor };
 }
 
