@@ -13,10 +13,10 @@ import { tryProver } from "../../support/policy/prover-trial.ts";
 import { toCatalog } from "../../support/policy/random-catalog.ts";
 import { PLANTED } from "./planted-faults.ts";
 
-test.each([2, 14, 26])(
+test.each([10, 11, 22, 29])(
   "no walk of random catalogue %i breaks what is said to hold, and every story replays",
   (seed) => {
-    const { differences, steps, held } = tryProver(seed, { walks: 50, needed: 1_500 });
+    const { differences, steps, held } = tryProver(seed, { walks: 50, needed: 2_500 });
     expect(differences).toEqual([]);
     expect([steps, held > 0]).toEqual([800, true]);
   },
@@ -70,11 +70,11 @@ const byB = { by: { sessionId: "b", agentId: "b" } };
 
 test.each<[broken: string[], ...commits: JudgedEvent[][]]>([
   [[], begins("a"), [step("a", "active.idle", "archived", "archive")]],
-  [["1", "3"], begins("a"), [created("b"), step("b", "created", "active.idle", "activate")]],
+  [["1", "3", "9"], begins("a"), [created("b"), step("b", "created", "active.idle", "activate")]],
   [["priority"], begins("a", 60)],
   [["17"], begins("a"), [decided("d", "granted", "floor_free", 50)]],
   [
-    ["5"],
+    ["4 and 14", "5"],
     begins("a"),
     [step("a", "active.idle", "archived", "archive")],
     [step("a", "archived", "active.idle", "resume")],
@@ -140,20 +140,13 @@ test("a session that gives way by itself is not silenced by what comes up then, 
   expect(broken(beneath, { when_preempted: "duck", priority: 20 })).toEqual(missed);
 });
 
-test("moments that may differ are told apart, also where the limits of one are whole lengths of another", () => {
-  const agents = [
-    { name: "a", priority: 80, when_preempted: "duck", when_blocked: ["duck", "queue"], beneath: { b: 0, c: -20 } },
-    { name: "b", priority: 80, when_blocked: "queue", beneath: { b: 0, c: -20 } },
-  ].map((agent) => ({ ...agent, max_hold: "3s", queue_timeout: "3s", adapter: { kind: "external" } }));
-  const leased = agents.map((agent) => (agent.name === "b" ? { ...agent, lease: "2s" } : agent));
-  const catalog = toCatalog({ agents: leased, policy: { resume_delay: "1s", max_paused: 1 } });
-  expect(prove({ catalog, work: { needed: 8_000, further: 0 } }).outcome).not.toBe("faulty");
-});
-
 test("a proof reads no clock", () => {
   const reads = [vi.spyOn(Date, "now"), vi.spyOn(performance, "now"), vi.spyOn(process, "hrtime")];
-  onTestFinished(() => vi.restoreAllMocks());
+  onTestFinished(() => void vi.restoreAllMocks());
   const restrictions = [{ name: "night", between: "22:00-06:00", timezone: "Europe/Berlin", allow: ["a"] }];
-  const { outcome } = prove({ catalog: toCatalog({ agents: AGENTS, claims: CLAIMS, restrictions }) });
+  const { outcome } = prove({
+    catalog: toCatalog({ agents: AGENTS, claims: CLAIMS, restrictions }),
+    work: { needed: 300, further: 0 },
+  });
   expect([outcome, ...reads.map(({ mock }) => mock.calls.length)]).toEqual(["broken", 0, 0, 0]);
 });

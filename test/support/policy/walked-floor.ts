@@ -64,7 +64,7 @@ export class WalkedFloor extends FloorStage {
   /** The session's user asks for it again. */
   wake(id: string): void {
     this.on(id, this.state(id) === "created" ? "activate" : "resume");
-    const agent = this.actors.machineState(id as never)?.context.claim.agentId;
+    const agent = this.actors.machineState(id as never)?.context.numbers.agentId;
     const lease = this.#raw.agents.find(({ name }) => name === agent)?.lease;
     if (lease !== undefined) this.#beats.set(id, this.now - this.#jumpedMs + lengthOf(lease) / 2);
   }

@@ -93,3 +93,16 @@ test("what is longer ago than anything is compared with is forgotten, and nothin
   expect(isAmong([0, 10], forgotten)).toBe(false);
   expect(project(forgotten, [0])).toEqual(ONLY_NOW);
 });
+
+test("moments that may differ are chosen unlike each other, also where one follows from another", () => {
+  // The first is 500 ms ago; the second, chosen before it, would be half-way between now and a second ago.
+  const all = [
+    { later: 2, earlier: 0, most: 500 },
+    { later: 0, earlier: 2, most: -500 },
+    { later: 2, earlier: 1, most: 1_000 },
+    { later: 1, earlier: 2, most: 0 },
+  ];
+  const bounds = tighten(three, all)!;
+  const chosen = choose(bounds, 5_000);
+  expect([chosen[0], isAmong(chosen, bounds), new Set(chosen).size]).toEqual([4_500, true, 3]);
+});
