@@ -126,11 +126,15 @@ export const PLANTED: readonly PlantedFault[] = [
     '  agentId: "elsewhere",\n  priority: "kept",',
     '  agentId: "elsewhere",\n  priority: FOR_READERS,',
   ]),
-  key("what claims expect", [KEY, "${owed(session.id)} ", ""]),
+  key("what claims expect", [KEY, "owed(session.id)", '""']),
   key("which flags are set", [KEY, "on.sort(), ", ""]),
   key("which agents are disabled", [KEY, " off, isCurrent", " isCurrent"]),
   key("which hours it is", [KEY, "isCurrent, inForce,", "isCurrent,"]),
-  key("the state of a session", [KEY, "${lifecycle}.${activity}${dead}", "${dead}"]),
+  key("the state of a session", [
+    KEY,
+    "const { lifecycle, activity } = value satisfies SessionValue;",
+    'const { activity } = value satisfies SessionValue;\n    const lifecycle = "";',
+  ]),
   time("nothing happens between two deadlines", [
     ZONE,
     'add("anything", before(coming, true));',
