@@ -1,6 +1,7 @@
 import type { Fact, Given } from "../../../src/actors/facts.ts";
 import type { CommandResult } from "../../../src/actors/host/floor-actors.ts";
 import type { Catalog } from "../../../src/config/catalog/catalog.ts";
+import type { FloorTime } from "../../../src/shared/floor-time.ts";
 import { FloorStage, type LooseCommand } from "../floors/floor-stage.ts";
 import { type JudgedCatalog, lengthOf } from "./judged-catalog.ts";
 import type { JudgedEvent } from "./log-judge.ts";
@@ -33,7 +34,7 @@ export class WalkedFloor extends FloorStage {
   }
 
   override given(stamp: number): Given {
-    return { ...super.given(stamp), time: this.now - this.#jumpedMs };
+    return { ...super.given(stamp), time: (this.now - this.#jumpedMs) as FloorTime };
   }
 
   override get due(): number | undefined {
