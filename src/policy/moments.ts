@@ -136,7 +136,7 @@ function between(least: number, most: number, share: number): number {
   return whole > least ? whole : exact;
 }
 
-/** Whether two of the moments are the same although they need not be: then what counts from one counts from the other. */
+/** Whether two moments are the same although they may differ: what counts from one would count from the other. */
 export const areTied = (values: readonly number[], bounds: Bounds): boolean =>
   values.some((value, i) =>
     values.some((other, j) => i < j && value === other && (bounds[i]![j] !== 0 || bounds[j]![i] !== 0)),

@@ -341,8 +341,8 @@ export class FloorActors {
   }
 
   /**
-   * An idle holder gives way at the moment at which a session waits for it, before anything else is due. Deadlines at the
-   * same time are carried out in the order of their sessions' ids.
+   * An idle holder gives way at the moment at which a session waits for it, before anything else is due. Deadlines at
+   * the same time are carried out in the order of their sessions' ids.
    */
   #findDue(sources: DeadlineSources): Due | undefined {
     const idle = this.#findIdle(sources.catalog);

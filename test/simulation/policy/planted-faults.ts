@@ -39,7 +39,7 @@ const claim = (name: string, ...edits: Edit[]): PlantedFault => ({ kind: "claim"
 const key = (name: string, ...edits: Edit[]): PlantedFault => ({ kind: "key", name, edits });
 const time = (name: string, ...edits: Edit[]): PlantedFault => ({ kind: "time", name, edits });
 
-/** Each is planted alone, in the rules of the floor or in the prover; those of invariants with a fault that they miss. */
+/** Each is planted alone, in the floor or in the prover; those of invariants with a fault that they then miss. */
 export const PLANTED: readonly PlantedFault[] = [
   rule("ties are the other way round", TIES),
   rule("a session that is not interruptible is cut off", CUTS_OFF),

@@ -1,7 +1,7 @@
 /**
  * The prover is tried: no random walk of a floor breaks, by the word of a judge that reads the log alone, what
- * `interlock prove` says holds, and every story that it prints replays. `npm run test:prover` takes many catalogues, and
- * `npm run test:prover -- --planted` shows that it finds planted faults.
+ * `interlock prove` says holds, and every story that it prints replays. `npm run test:prover` takes many catalogues,
+ * and `npm run test:prover -- --planted` shows that it finds planted faults.
  */
 import { readFile } from "node:fs/promises";
 import { expect, onTestFinished, test, vi } from "vitest";

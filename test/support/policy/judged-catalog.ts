@@ -1,6 +1,6 @@
 /**
- * A catalogue as its file has it, and what the judge of logs knows of it. Shares no code with `src`: hours are read from
- * the words of `Intl`, not from its numbers.
+ * A catalogue as its file has it, and what the judge of logs knows of it. Shares no code with `src`: hours are read
+ * from the words of `Intl`, not from its numbers.
  */
 
 export interface JudgedAgent {

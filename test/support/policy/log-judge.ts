@@ -85,7 +85,7 @@ export class LogJudge {
   #isReserved = false;
   #requests = 0;
   #at = 0;
-  /** Of the step that is read: the front before it, its request, whether it has another catalogue, and its rejection. */
+  /** Of the step that is read: the front before it, its request, whether the catalogue is new, and its rejection. */
   #frontBefore: Seen | undefined;
   #request: Decided | undefined;
   #isRenumbered = false;
