@@ -53,7 +53,7 @@ function* movesOf({ context, value }: SteppedFloor["sessions"][number]): Generat
   if (isAudible(context) || context.pausedBy === "preemption") yield { does: "pauses", sessionId };
 }
 
-/** No id is used twice, as in the script that tells the moves: of what is due at once, the lesser id comes first. */
+/** No id is used twice, as in the script that tells the moves. */
 function newIdOf(floor: SteppedFloor, agentId: string): string {
   const count = floor.countOf(agentId) + 1;
   if (count === 1) return agentId;

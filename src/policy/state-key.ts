@@ -128,12 +128,12 @@ export function stateKey(floor: SteppedFloor, { owed, owedToGone, inForce, class
     clocks.push(...own.map(({ moment }) => moment));
     return own.map(({ about }) => about).join();
   };
-  // What is due at the same time comes in the order of the ids.
-  const ids = floor.sessions.map(({ context: { id } }) => id as string).sort();
+  // What is due at the same time comes in the order in which the sessions asked.
+  const asked = floor.sessions.map(({ context: { numbers } }) => numbers.askedAt).sort((one, other) => one - other);
   const stateText = ({ context: session, value }: State) => {
     const { lifecycle, activity } = value satisfies SessionValue;
     const dead = floor.isDead(session.id) ? "+" : "";
-    return `${label(session.numbers.agentId)} ${lifecycle}.${activity}${dead} ${ids.indexOf(session.id)} ${owed(session.id)} ${sessionText(session)}`;
+    return `${label(session.numbers.agentId)} ${lifecycle}.${activity}${dead} ${asked.indexOf(session.numbers.askedAt)} ${owed(session.id)} ${sessionText(session)}`;
   };
   const states = new Map(floor.sessions.map((state) => [state.context.id as string, state]));
   const described = competing.map((contender) => {

@@ -87,6 +87,15 @@ export interface Alteration {
   readonly lastNow?: number;
 }
 
+/** Of two sessions for which something is due at the same time, the one that asked first. Ids decide nothing else. */
+function comesFirst(one: SessionActor, other: SessionActor): boolean {
+  const [own, others] = [one, other].map(({ machineState }) => machineState.context.numbers.askedAt) as [
+    number,
+    number,
+  ];
+  return own === others ? one.id < other.id : own < others;
+}
+
 /** What the arbiter sees of a session that is gone. */
 const GONE = { context: undefined };
 
@@ -342,7 +351,7 @@ export class FloorActors {
 
   /**
    * An idle holder gives way at the moment at which a session waits for it, before anything else is due. Deadlines at
-   * the same time are carried out in the order of their sessions' ids.
+   * the same time are carried out in the order in which their sessions asked, so that it does not depend on their ids.
    */
   #findDue(sources: DeadlineSources): Due | undefined {
     const idle = this.#findIdle(sources.catalog);
@@ -354,7 +363,7 @@ export class FloorActors {
       const isReserved = reserved?.sessionId === id;
       const deadline = isReserved ? deadlineOf(machineState.context, sources, true) : machineState.deadline(sources);
       if (!deadline || (first && deadline.at > first.at)) continue;
-      const isEarlier = !first || deadline.at < first.at || (first.session && id < first.session.id);
+      const isEarlier = !first || deadline.at < first.at || (first.session && comesFirst(session, first.session));
       if (isEarlier) first = { ...deadline, session };
     }
     return first;

@@ -177,10 +177,13 @@ const MAIN = fileURLToPath(new URL("main.ts", import.meta.url));
 const PLANT = fileURLToPath(new URL("../../support/policy/plant.ts", import.meta.url));
 
 /** Catalogues with which a fault is looked for, until one shows it. */
-const SEEDS = Array.from({ length: 60 }, (_, index) => 1_000 + index);
+const SEEDS = Array.from({ length: 40 }, (_, index) => 1_000 + index);
 
-/** Try the prover with a fault in it, or in the floor, in a process of its own. Returns what finds it. */
-export async function plantedWith({ edits }: PlantedFault): Promise<string | undefined> {
+/**
+ * Try the prover with a fault in it, or in the floor, in a process of its own. Returns what finds it. Without a fault
+ * nothing may be found, or what finds the others says nothing.
+ */
+export async function plantedWith({ edits }: Pick<PlantedFault, "edits">): Promise<string | undefined> {
   const env = { ...process.env, PLANTED_EDITS: JSON.stringify(edits) };
   const words = ["--import", PLANT, MAIN, "--quick", "--seeds", SEEDS.join()];
   const child = spawn(process.execPath, words, { env, stdio: ["ignore", "pipe", "pipe"] });
@@ -198,7 +201,8 @@ export async function plantedWith({ edits }: PlantedFault): Promise<string | und
   }
   const [code] = await ended;
   if (code === 0) return undefined;
-  const [why] = /^\w*Error: .*$/m.exec(errors) ?? [errors.slice(0, 200)];
-  if (why.includes("cannot be planted")) throw new Error(why);
+  // What breaks outside the prover and the floor is a fault of this trial, and finds nothing.
+  const [why] = /^\w*Error: .*$/m.exec(errors) ?? [];
+  if (why === undefined || !/at .*\/src\/(policy|actors)\//.test(errors)) throw new Error(errors);
   return `the prover breaks: ${why}`;
 }

@@ -70,7 +70,7 @@ export class XstateFloor {
     return { facts, reply: answer?.showsSession ? this.#show(answer.reply) : answer?.reply };
   }
 
-  /** What is due by now, each at its own moment; an idle holder first, and at the same moment by ids. */
+  /** What is due by now, each at its own moment; an idle holder first, and at the same moment who asked first. */
   #catchUp(given: Given, side: string): void {
     for (let count = 1; ; count += 1) {
       const { context } = this.#arbiter.getSnapshot();
@@ -81,11 +81,17 @@ export class XstateFloor {
           const deadline = deadlineOf(own, given, reserved?.sessionId === id);
           const givesWay = id === holder?.sessionId && givesWayWhenIdle(context, given.catalog);
           const idle = givesWay && own.idleSince !== undefined && { what: "idle_yields" as const, at: own.idleSince };
-          return [idle, deadline].flatMap((each) => (each ? [{ id, session, ...each }] : []));
+          const { askedAt } = own.numbers;
+          return [idle, deadline].flatMap((each) => (each ? [{ id, askedAt, session, ...each }] : []));
         })
         .sort((one, other) => {
           const isIdle = Number(other.what === "idle_yields") - Number(one.what === "idle_yields");
-          return isIdle || one.at - other.at || (one.id < other.id ? -1 : Number(one.id !== other.id));
+          return (
+            isIdle ||
+            one.at - other.at ||
+            one.askedAt - other.askedAt ||
+            (one.id < other.id ? -1 : Number(one.id !== other.id))
+          );
         })
         .at(0);
       const wakeAt = reserved ? reserved.since + given.catalog.policy.resumeDelayMs : Number.POSITIVE_INFINITY;
