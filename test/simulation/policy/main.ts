@@ -23,7 +23,7 @@ const { values } = parseArgs({
 
 const PROCESSES = 2;
 /** For planted faults, each with many catalogues. */
-const QUICK = { walks: 150, needed: 2_500 };
+const QUICK = { walks: 300, needed: 4_000 };
 const MAIN = fileURLToPath(import.meta.url);
 
 interface Line {

@@ -120,7 +120,9 @@ export const PLANTED: readonly PlantedFault[] = [
     "([id]) => id !== step.subject && !risen.has(id))",
     "() => !step.isRequest)",
   ]),
-  key("who paused a session", ignores("pausedBy", "kept")),
+  key("which restrictions a session may outlast", ignores("finishes", "kept")),
+  key("which session the floor is reserved for", [KEY, "[lists, front + timeOf", "[lists, timeOf"]),
+  key("whether a program has died", [KEY, 'floor.isDead(session.id) ? "+" : ""', '""']),
   key("the priority with which a session competes", [
     FIELDS,
     '  agentId: "elsewhere",\n  priority: "kept",',

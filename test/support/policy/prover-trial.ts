@@ -6,10 +6,10 @@ import { walk } from "./random-walk.ts";
 import { playStory } from "./told-story.ts";
 
 const WALKS = 400;
-/** The number of sessions at a time, of the proof and of the walks. */
-const SIZE = 2;
+/** The sessions at a time of the walks: as many as the proof took to its end, up to three. */
+const [LEAST, MOST] = [2, 3];
 /** Steps of the exploration of each scope; a catalogue that needs more is not judged by its claims. */
-const NEEDED = 8_000;
+const NEEDED = 20_000;
 
 export interface Trial {
   readonly catalog: JudgedCatalog;
@@ -29,7 +29,7 @@ export interface Trial {
 export function tryProver(seed: number, { walks = WALKS, needed = NEEDED } = {}): Trial {
   const chance = new Chance(seed);
   const catalog = randomCatalog(chance);
-  const { outcome, broken, fault, reached } = prove({ catalog: toCatalog(catalog), work: { needed, further: 0 } });
+  const { outcome, broken, fault, reached } = prove({ catalog: toCatalog(catalog), work: { needed, further: needed } });
   const differences: string[] = [];
   if (outcome === "faulty") differences.push(`the prover finds its own fault: ${fault}`);
   const known = new Set<string>();
@@ -40,13 +40,14 @@ export function tryProver(seed: number, { walks = WALKS, needed = NEEDED } = {})
     if (!name.startsWith("invariant") && judge.broken.has(name)) continue;
     differences.push(name.startsWith("invariant") ? what : `a story does not replay: ${what}\n${script}`);
   }
-  const isUnfinished = reached < SIZE;
+  const isUnfinished = reached < LEAST;
+  const size = Math.min(Math.max(reached, LEAST), MOST);
   const claims = catalog.claims!.map(({ name }) => name);
   if (isUnfinished || outcome === "faulty") for (const name of claims) known.add(name);
   let steps = 0;
   const missed = new Set<string>();
   for (let index = 0; index < walks; index++) {
-    const walked = walk(catalog, SIZE, chance);
+    const walked = walk(catalog, size, chance);
     steps += walked.steps;
     for (const [name, why] of walked.judge.broken) {
       if (known.has(name) || missed.has(name)) continue;

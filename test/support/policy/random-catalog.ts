@@ -65,19 +65,22 @@ function randomTimes(chance: Chance) {
   return withoutUndefined({ between, days: days && [...new Set(days)], timezone: chance.pick(ZONES) });
 }
 
-function randomRule(name: string, chance: Chance): JudgedRule {
+/** @param hasHours whether it may depend on the time */
+function randomRule(name: string, chance: Chance, hasHours: boolean): JudgedRule {
+  if (!hasHours) return { name, agents: [chance.pick(NAMES)], when: chance.pick(FLAGS), adjust: chance.pick(ADJUSTS) };
   const { between, timezone } = randomTimes(chance) as { between?: string; timezone: string };
   const hours = between === undefined ? {} : { between, timezone };
   const when = between === undefined || chance.percent(30) ? { when: chance.pick(FLAGS) } : {};
-  return { name, agents: [chance.pick(NAMES)], ...hours, ...when, adjust: chance.pick([-35, 35, 30]) };
+  return { name, agents: [chance.pick(NAMES)], ...hours, ...when, adjust: chance.pick(ADJUSTS) };
 }
 
-function randomRestriction(name: string, chance: Chance): JudgedRestriction {
-  const when = chance.percent(60) ? chance.pick(FLAGS) : undefined;
-  const times = when === undefined || chance.percent(40) ? randomTimes(chance) : {};
+function randomRestriction(name: string, chance: Chance, hasHours: boolean): JudgedRestriction {
+  const when = !hasHours || chance.percent(60) ? chance.pick(FLAGS) : undefined;
+  const times = when === undefined || (hasHours && chance.percent(40)) ? randomTimes(chance) : {};
   const rest = { allow: chance.percent(40) ? [] : [chance.pick(NAMES)], others: chance.pick(OTHERS) };
   return withoutUndefined({ name, when, ...times, ...rest }) as unknown as JudgedRestriction;
 }
+const ADJUSTS = [-35, 35, 30];
 const OTHERS = ["pause", "pause", "stop", "finish"];
 
 /** Every claim about two agents of which nothing else is known, and some about one, or about lists. */
@@ -96,10 +99,12 @@ const CLAIMS: readonly JudgedClaim[] = [
 /** A random catalogue without faults, and its claims. */
 export function randomCatalog(chance: Chance): JudgedCatalog {
   for (;;) {
-    const agents = NAMES.slice(0, chance.pick([2, 3, 3])).map((name) => randomAgent(name, chance));
+    const agents = NAMES.slice(0, chance.pick([2, 2, 3])).map((name) => randomAgent(name, chance));
     const kind = chance.pick(["plain", "plain", "flags", "hours"]);
-    const priority_rules = kind === "plain" ? [] : ["one", "two"].map((name) => randomRule(name, chance));
-    const restrictions = kind === "plain" ? [] : ["quiet", "night"].map((name) => randomRestriction(name, chance));
+    const hasHours = kind === "hours";
+    const priority_rules = ["one", "two"].map((name) => randomRule(name, chance, hasHours));
+    const restrictions = ["quiet", "night"].map((name) => randomRestriction(name, chance, hasHours));
+    const count = kind === "plain" ? [0] : [0, 1, 1, 2];
     const catalog: JudgedCatalog = {
       agents,
       policy: {
@@ -107,8 +112,8 @@ export function randomCatalog(chance: Chance): JudgedCatalog {
         resume_delay: chance.pick(["0ms", "0ms", "1s"]),
         max_paused: chance.pick([1, 32, 32]),
       },
-      priority_rules: priority_rules.slice(0, chance.pick([1, 2])),
-      restrictions: restrictions.slice(0, chance.pick([0, 1, 2])),
+      priority_rules: priority_rules.slice(0, chance.pick(count)),
+      restrictions: restrictions.slice(0, chance.pick(count)),
       claims: CLAIMS.filter((claim) => namesIn(claim).every((name) => agents.some((agent) => agent.name === name))),
     };
     if (readCatalog(JSON.stringify(catalog)).ok) return catalog;
