@@ -93,8 +93,11 @@ export function passagesFrom(zone: Zone, step: number): Passage[] {
   for (const clock of coming) {
     const others = coming.filter((other) => other !== clock);
     const edges = exactly(clock.moment, clock.lengthMs);
-    // Those that come at the same time come one after the other in any case, unless they always do.
-    if (!add("deadline", [...edges, ...before(others, true)])) add("deadline", [...edges, ...before(others, false)]);
+    // Those that come at the same time come one after the other in any case, unless they always do: only these may.
+    if (add("deadline", [...edges, ...before(others, true)])) continue;
+    const atOnce = [...edges, ...before(others, false)];
+    const isLater = (other: Clock) => boundsOf(zone, [...atOnce, ...before([other], true)]) !== undefined;
+    add("deadline", [...atOnce, ...before(others.filter(isLater), true)]);
   }
   for (const [sessionId, { moment, isFirst }] of signs) {
     const { lease } = floor.session(sessionId)!.context;
@@ -129,18 +132,29 @@ function heldCases(clocks: readonly Clock[]): readonly (readonly Constraint[])[]
   return cases;
 }
 
-function pass(zone: Zone, step: number, edges: readonly Constraint[]): Omit<Passage, "happens"> | undefined {
-  const { values, floor, steps } = zone;
-  const present = values.length;
-  const numbered = [{ later: present - 1, earlier: NOW, most: 0 }, ...edges].map((edge: Constraint) => ({
+/** The constraints with the numbers of moments: the step that follows comes after all of them. */
+function numbered({ values: { length: present } }: Zone, edges: readonly Constraint[]): Constraint[] {
+  return [{ later: present - 1, earlier: NOW, most: 0 }, ...edges].map((edge: Constraint) => ({
     ...edge,
     later: edge.later === NOW ? present : edge.later,
     earlier: edge.earlier === NOW ? present : edge.earlier,
   }));
-  const bounds = tighten(withMoment(zone.bounds), numbered);
+}
+
+const boundsOf = (zone: Zone, edges: readonly Constraint[]): Bounds | undefined =>
+  tighten(withMoment(zone.bounds), numbered(zone, edges));
+
+function pass(zone: Zone, step: number, edges: readonly Constraint[]): Omit<Passage, "happens"> | undefined {
+  const { values, floor, steps } = zone;
+  const present = values.length;
+  const bounds = boundsOf(zone, edges);
   if (!bounds) return undefined;
   const stepOf = (moment: number) => (moment === present ? step : steps[moment]!);
-  const constraints = numbered.map((each) => ({ ...each, later: stepOf(each.later), earlier: stepOf(each.earlier) }));
+  const constraints = numbered(zone, edges).map((each) => ({
+    ...each,
+    later: stepOf(each.later),
+    earlier: stepOf(each.earlier),
+  }));
   const isStill = isAmong(values, project(bounds, [...values.keys()]));
   const time = isStill ? chooseBeside(bounds, present, new Map(values.entries())) : undefined;
   if (time !== undefined && !areTied([...values, time], bounds))

@@ -140,6 +140,16 @@ test("a session that gives way by itself is not silenced by what comes up then, 
   expect(broken(beneath, { when_preempted: "duck", priority: 20 })).toEqual(missed);
 });
 
+test("of two limits that always end together, neither may come at the time of a third that may come before", () => {
+  const claims = [{ name: "it", always: { after: "b ends", eventually: "a is heard" } }];
+  const agents = [
+    { name: "a", priority: 50, max_pause: "5s", resume_within: "5s" },
+    { name: "b", priority: 50 },
+  ];
+  const catalog = makeCatalog(agents as never, { claims, policy: { ties: "newest", resume_delay: "1s" } });
+  expect(prove({ catalog, sessions: 2 })).toMatchObject({ outcome: "broken", fault: undefined });
+});
+
 test("a proof reads no clock", () => {
   const reads = [vi.spyOn(Date, "now"), vi.spyOn(performance, "now"), vi.spyOn(process, "hrtime")];
   onTestFinished(() => void vi.restoreAllMocks());
