@@ -75,7 +75,7 @@ async function tryAll(): Promise<void> {
 async function plantAll(): Promise<void> {
   const unplanted = await plantedWith({ edits: [] });
   if (unplanted !== undefined) throw new Error(`something is found without a planted fault: ${unplanted}`);
-  const faults = PLANTED.filter(({ name }) => name.includes(values.only));
+  const faults = PLANTED.filter(({ kind, name }) => `${kind}: ${name}`.includes(values.only));
   let missed = 0;
   const next = faults.values();
   const work = async () => {
