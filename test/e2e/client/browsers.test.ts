@@ -21,7 +21,7 @@ import { type Answer, frame, SmallServer, stream } from "../../support/servers/s
 const run = promisify(execFile);
 
 /** KiB, compressed. Raise it only for a reason. */
-const MAX_CLIENT = 12.5;
+const MAX_CLIENT = 13;
 const MAX_HOOKS = 13;
 
 const bundle = await bundleForBrowsers("client/interlock-client");

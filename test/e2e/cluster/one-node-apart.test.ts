@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { createClient } from "../../../src/client/client.ts";
 import { readiness } from "../../support/clients/node-client.ts";
 import { ClockProxy } from "../../support/networks/clock-proxy.ts";
 import { StallingProxy } from "../../support/networks/stalling-proxy.ts";
@@ -8,12 +9,11 @@ import { Cluster, describeClusters } from "../../support/nodes/cluster.ts";
 const CATALOG = { agents: [{ name: "general" }] };
 const USERS = Array.from({ length: 12 }, (_, n) => `user${n}`);
 
-/** The answer of every floor at a gateway. */
-async function askAll(door: ChildServer): Promise<number[]> {
-  const asked = USERS.map((user) => door.ask("PUT", `/floor/${encodeURIComponent(`u:${user}`)}/flags`, {}));
-  return (await Promise.all(asked)).map(({ status }) => status);
+/** Every floor carries out a command that a gateway sends it. A floor that is changing its owner is asked again. */
+async function askAll(door: ChildServer): Promise<void> {
+  const client = createClient({ baseUrl: door.url });
+  await Promise.all(USERS.map((user) => client.setFlags(`u:${user}`, {})));
 }
-const ALL_WELL = USERS.map(() => 200);
 
 describeClusters("one node of several", (servers) => {
   test("a node that copied a wrong time from the database continues working and corrects itself", async () => {
@@ -32,7 +32,7 @@ describeClusters("one node of several", (servers) => {
       };
       await expect.poll(hasSome).toBe(true);
     }
-    for (const door of [wrong, right]) expect(await askAll(door)).toEqual(ALL_WELL);
+    for (const door of [wrong, right]) await askAll(door);
     await proxy.setWrongBy(0);
     // A session of each floor shows the floor's time.
     const isRight = async () => {
@@ -40,7 +40,7 @@ describeClusters("one node of several", (servers) => {
       return Math.abs((body.session as unknown as { createdAt: number }).createdAt - Date.now()) < 60_000;
     };
     await expect.poll(isRight).toBe(true);
-    for (const door of [wrong, right]) expect(await askAll(door)).toEqual(ALL_WELL);
+    for (const door of [wrong, right]) await askAll(door);
   });
 
   test("a node that alone is cut off from the database leaves its floors to the others, and is not ready", async () => {
@@ -53,14 +53,14 @@ describeClusters("one node of several", (servers) => {
       cluster.start(["gateway", "orchestrator", "worker"], { INTERLOCK_STORE: storeUrl.href }),
       cluster.start(["gateway", "orchestrator", "worker"]),
     ]);
-    expect(await askAll(whole)).toEqual(ALL_WELL);
+    await askAll(whole);
     proxy.stall();
     const away = [503, ["the store does not answer this node"]];
     await expect.poll(() => readiness(cut)).toEqual(away);
-    expect(await askAll(whole)).toEqual(ALL_WELL);
+    await askAll(whole);
     expect(await readiness(whole)).toEqual([200, []]);
     proxy.resume();
     await expect.poll(() => readiness(cut)).toEqual([200, []]);
-    expect(await askAll(cut)).toEqual(ALL_WELL);
+    await askAll(cut);
   });
 });
