@@ -28,7 +28,14 @@ const WAYS: [name: string, ask: (caller: Caller, id: string) => Promise<Answer>]
   ["floor events", (caller, id) => caller.get(`${floor(id)}/events`)],
   ["floor stop", (caller, id) => caller.post(`${floor(id)}/stop`)],
   ["what-if", (caller, id) => caller.post(`${floor(id)}/what-if`, { agentId: "phone" })],
+  ["move", (caller, id) => caller.post(`/session/${id}/move`, { zone: "rear" })],
+  ["replay", askToReplay],
 ];
+
+async function askToReplay(caller: Caller, id: string): Promise<Answer> {
+  const headers = { "Content-Type": "application/yaml" };
+  return caller.post(`${floor(id)}/replay`, undefined, { headers, raw: "agents: [{ name: phone }]\n" });
+}
 
 async function askWithTicket(caller: Caller, id: string): Promise<Answer> {
   const { ticket } = (await accepted(caller.post("/ticket"))) as unknown as { ticket: string };
