@@ -6,7 +6,10 @@ import { anchorOf, type Block, codeOf, mentions, type Page, readPage, readPages,
 
 const pages = readPages();
 const { scripts } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { scripts: object };
-const sources = globSync("{src,page,test,bench,examples,migrations}/**/*.{ts,tsx,sql}", { cwd: root });
+const sources = globSync("{src,page,test,bench,examples,migrations}/**/*.{ts,tsx,sql}", {
+  cwd: root,
+  exclude: ["**/node_modules/**"],
+});
 /** The sources that a page means by a file's name, by the end of its path, or by a folder. */
 const sourcesOf = (path: string) =>
   sources.filter((source) => (path.endsWith("/") ? source.startsWith(path) : `/${source}`.endsWith(`/${path}`)));
