@@ -22,8 +22,9 @@ export function pictureOf(replayed: ReplayAnswer, most: number): LanePair {
   const [was, is] = [laneIndex().of(before), laneIndex().of(after)];
   const agents = agentsOf([...before, ...after]);
   const all = [...new Set([...was.byId.keys(), ...is.byId.keys()])];
-  const chosen = new Set(differences.map(({ sessionId }) => sessionId).filter((id) => all.includes(id)));
-  const rows = new Set([...chosen, ...all.toReversed()].slice(0, most + chosen.size).slice(0, most));
+  const known = new Set(all);
+  const differing = differences.map(({ sessionId }) => sessionId).filter((id) => known.has(id));
+  const rows = new Set([...new Set([...differing, ...all.toReversed()])].slice(0, most));
   const ids = all.filter((id) => rows.has(id));
   const laneOf = (id: string, one: ReadonlyMap<string, Lane>, other: ReadonlyMap<string, Lane>): Lane => {
     const known = one.get(id) ?? { ...other.get(id)!, starts: [], looks: [], endsAt: undefined };
