@@ -3,6 +3,7 @@ import {
   type SessionMessage,
   shownMessage,
   type ToolUse,
+  waitingMessage,
 } from "../../src/client/live/live-session.ts";
 import type { ServerEventOf } from "../../src/client/server-event.ts";
 import type { LogEvent } from "./log-event.ts";
@@ -75,7 +76,7 @@ class Pass {
         this.#error = event.data;
         return;
       case "session_transition":
-        if (event.data.event === "turn") this.#setStatus(this.#waiting(event.data.runId), "success");
+        if (event.data.event === "turn") this.#begin(event.data.runId);
         return;
       case "complete":
         return this.#complete(event.data);
@@ -90,19 +91,18 @@ class Pass {
     if (reply) this.#messages.set(reply.id, { ...reply, playedUpTo: played.upTo });
   }
 
+  #begin(runId: string | undefined): void {
+    this.#setStatus(waitingMessage(this.#messages, runId), "success");
+  }
+
   #complete({ runId, withdrawn }: ServerEventOf<"complete">["data"]): void {
-    const waiting = this.#waiting(runId);
+    const waiting = waitingMessage(this.#messages, runId);
     const isFailure = this.#error?.runId === runId;
     // A turn that has not begun asks nothing: what the current run asks stays.
     if (!waiting) this.#pending.clear();
     else if (withdrawn) this.#messages.delete(waiting.id);
     else this.#setStatus(waiting, isFailure ? "error" : "interrupted");
     if (!isFailure) this.#error = undefined;
-  }
-
-  /** The message of a turn that has not begun. */
-  #waiting(runId: string | undefined): SessionMessage | undefined {
-    return [...this.#messages.values()].find((message) => message.status === "queued" && message.runId === runId);
   }
 
   #setStatus(message: SessionMessage | undefined, status: SessionMessage["status"]): void {

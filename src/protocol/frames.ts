@@ -31,6 +31,10 @@ export function envelopeJson({ type, json, at, sessionId, seq, requestId }: Enve
   return `${text}}`;
 }
 
+/** The same with the event's position in front, as pages of a log have it. */
+export const positionedJson = (position: string, event: EnvelopeFields): string =>
+  `{"position":"${position}",${envelopeJson(event).slice(1)}`;
+
 /** The last time that was formatted. Many events happen in one millisecond, and formatting costs more than the rest. */
 let formatted = { at: 0, text: new Date(0).toISOString() };
 

@@ -2,7 +2,7 @@ import { readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from "vitest";
-import { E2E_AGENTS } from "../support/catalogs/e2e-catalog.ts";
+import { E2E_AGENTS, WITH_MUSIC_BENEATH } from "../support/catalogs/e2e-catalog.ts";
 import { writeTemporary } from "../support/clients/callers.ts";
 import { printedBy, runHere } from "../support/clients/command-line.ts";
 import { accepted, E2eClient, refused } from "../support/clients/e2e-client.ts";
@@ -10,16 +10,7 @@ import { NodeUnderTest } from "../support/nodes/node-under-test.ts";
 
 const catalogue = (agents: readonly object[]) => JSON.stringify({ agents, default_agent: "general" });
 const FORMER = catalogue(E2E_AGENTS);
-/** Music keeps its place beneath a call, which it lost before. */
-const LATTER = catalogue(
-  E2E_AGENTS.map((agent) =>
-    agent["name"] === "phone"
-      ? { ...agent, beneath: { music: -14 } }
-      : agent["name"] === "music"
-        ? { ...agent, when_preempted: "duck" }
-        : agent,
-  ),
-);
+const LATTER = catalogue(WITH_MUSIC_BENEATH);
 
 let node: NodeUnderTest;
 let ann: E2eClient;

@@ -1,6 +1,6 @@
 // Rules C33 and C34 of docs/inside/correctness.md.
 import { AppError } from "../../protocol/errors.ts";
-import type { Seq, SessionId } from "../../protocol/ids.ts";
+import type { SessionId } from "../../protocol/ids.ts";
 import type { CommandOf, Envelope } from "../../protocol/internal/command.ts";
 import type { Reply } from "../../protocol/internal/reply.ts";
 import type { Given } from "../facts.ts";
@@ -74,15 +74,20 @@ export class Departure {
     );
     if (foreign) return foreign;
     if (session.archivedAt !== undefined) return { ok: false, code: "session_archived" };
-    const stale =
-      envelope.ifSeq === undefined ? undefined : refuseStale(envelope.ifSeq, sessionId, this.actors, this.ledger);
+    const stale = refuseStale(envelope, sessionId, this.actors, this.ledger);
     if (stale) return stale;
     return session.run?.did === "acted" ? { ok: false, code: "agent_busy", message: HAS_ACTED } : undefined;
   }
 }
 
-/** Refuse a command for a session that has events after `ifSeq`. */
-export function refuseStale(ifSeq: Seq, sessionId: SessionId, actors: FloorActors, ledger: Ledger): Reply | undefined {
+/** Refuse a command for a session that has events after `ifSeq`, if the command has one. */
+export function refuseStale(
+  { ifSeq }: Pick<Envelope, "ifSeq">,
+  sessionId: SessionId,
+  actors: FloorActors,
+  ledger: Ledger,
+): Reply | undefined {
+  if (ifSeq === undefined) return undefined;
   const seq = ledger.seqOf(sessionId);
   const session = actors.machineState(sessionId)?.view;
   return seq === ifSeq ? undefined : { ok: false, code: "stale", facts: { seq, ...(session && { session }) } };

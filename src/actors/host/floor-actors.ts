@@ -1,5 +1,4 @@
 // Rules C6 and C9 of docs/inside/correctness.md.
-
 import type { EventFrom } from "xstate";
 import type { Catalog } from "../../config/catalog/catalog.ts";
 import type { FloorId, SessionId } from "../../protocol/ids.ts";

@@ -417,16 +417,16 @@ export class HostedFloor {
 
   /** Refuse a command whose caller does not know the session's newest event. What is due happens before (rule C33). */
   #refuseStale(
-    { ifSeq }: Envelope,
+    envelope: Envelope,
     sessionId: SessionId,
     actors: Activation["actors"],
     state: Activation["state"],
     ledger: Ledger,
   ): Reply | undefined {
-    if (ifSeq === undefined) return undefined;
+    if (envelope.ifSeq === undefined) return undefined;
     const given = this.#given(state);
     ledger.write(actors.apply({ type: "alarm", given }).facts, given.now);
-    return refuseStale(ifSeq, sessionId, actors, ledger);
+    return refuseStale(envelope, sessionId, actors, ledger);
   }
 
   #receipt({ envelope }: PendingCommand, reply: Reply): Receipt {

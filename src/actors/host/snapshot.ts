@@ -1,5 +1,4 @@
 // Rules C6 and C24 of docs/inside/correctness.md.
-
 import { AppError } from "../../protocol/errors.ts";
 import type { SessionId } from "../../protocol/ids.ts";
 import type { FloorTime } from "../../shared/floor-time.ts";

@@ -1,5 +1,6 @@
 import { enqueueActions, type ParameterizedObject, setup } from "xstate";
 import type { ErrorCode } from "../../protocol/errors.ts";
+import { isContinued } from "../../protocol/event.ts";
 import type { Activity, SessionState } from "../../protocol/session.ts";
 import type { Emitted } from "../facts.ts";
 import {
@@ -124,7 +125,7 @@ const machine = setup({
       answer(step, { messageId, playedUpTo: upTo });
     }),
     endLife: does<"archive" | "expire">((step, { reason, by }) => {
-      if (reason === "superseded" || reason === "moved") step.context.replacedBy = by?.sessionId;
+      if (isContinued(reason)) step.context.replacedBy = by?.sessionId;
       endLife(step);
     }),
     archive: does<"session.archive" | "session.stop">((step) => {

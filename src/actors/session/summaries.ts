@@ -3,6 +3,7 @@
  * report them as they do turns. A summary needs no floor, and no turn waits for one.
  */
 
+import { summaryKeysOf } from "../../config/catalog/catalog.ts";
 import { ERRORS, type ErrorCode } from "../../protocol/errors.ts";
 import type { SummaryFailure } from "../../protocol/event.ts";
 import type { RunId } from "../../protocol/ids.ts";
@@ -30,8 +31,8 @@ const LOST: SummaryFailure = { errorCode: "run_lost", message: ERRORS.run_lost.t
 const RETRIES = { firstMs: 30_000, maxMs: 3_600_000 };
 
 function settingsOf(step: SessionStep) {
-  const adapter = agentOf(step)?.adapter;
-  return adapter?.kind === "ai-sdk" ? adapter.summary : undefined;
+  const agent = agentOf(step);
+  return agent && summaryKeysOf(agent);
 }
 
 /** Whether the session's `summary` is from its newest summary, and not the beginning of its newest reply. */

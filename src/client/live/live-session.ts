@@ -202,7 +202,7 @@ export class LiveSession extends Live<SessionLiveView> {
   #move(transition: ServerEventOf<"session_transition">["data"]): void {
     const session = this.known.session && stateAfter(this.known.session, transition);
     if (!session) return this.change({ isDeleted: true });
-    const begun = transition.event === "turn" ? this.#waiting(transition.runId) : undefined;
+    const begun = transition.event === "turn" ? waitingMessage(this.#messages, transition.runId) : undefined;
     if (begun) this.#messages.set(begun.id, { ...begun, status: "success" });
     this.change({ session, ...(begun && { messages: [...this.#messages.values()] }) });
     void this.#readSession();
@@ -287,13 +287,8 @@ export class LiveSession extends Live<SessionLiveView> {
     this.change({ toolUses });
   }
 
-  /** The message of a turn that has not begun. */
-  #waiting(runId: string | undefined): SessionMessage | undefined {
-    return [...this.#messages.values()].find(({ status, runId: of }) => status === "queued" && of === runId);
-  }
-
   #complete({ runId, withdrawn }: ServerEventOf<"complete">["data"]): void {
-    const waiting = this.#waiting(runId);
+    const waiting = waitingMessage(this.#messages, runId);
     const isFailure = this.known.error?.runId === runId;
     if (waiting && withdrawn) this.#messages.delete(waiting.id);
     else if (waiting) this.#messages.set(waiting.id, { ...waiting, status: isFailure ? "error" : "interrupted" });
@@ -307,6 +302,15 @@ export class LiveSession extends Live<SessionLiveView> {
       ...(!isFailure && { error: undefined }),
     });
   }
+}
+
+/** The user's message of a turn that has not begun. */
+export function waitingMessage(
+  messages: ReadonlyMap<string, SessionMessage>,
+  runId: string | undefined,
+): SessionMessage | undefined {
+  for (const message of messages.values()) if (message.status === "queued" && message.runId === runId) return message;
+  return undefined;
 }
 
 /** A logged or stored message, as views show it. */

@@ -198,6 +198,9 @@ export type AgentEntry = ReturnType<typeof toAgentEntry>;
 /** Whether the agent answers messages. An external agent does not. */
 export const acceptsTurns = ({ adapter }: AgentEntry): boolean => adapter.kind !== "external";
 
+/** When its model summarises sessions; undefined for an agent that writes no summaries. */
+export const summaryKeysOf = ({ adapter }: AgentEntry) => (adapter.kind === "ai-sdk" ? adapter.summary : undefined);
+
 const Policy = z
   .strictObject({
     ties: z

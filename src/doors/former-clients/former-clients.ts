@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { type AgentEntry, type Catalog, isOpenTo } from "../../config/catalog/catalog.ts";
+import { type AgentEntry, type Catalog, isOpenTo, summaryKeysOf } from "../../config/catalog/catalog.ts";
 import type { Histories } from "../../copies/histories.ts";
 import { listPoints, RollbackPoint } from "../../copies/rollback-points.ts";
 import type { Caller } from "../../gateway/access/caller.ts";
@@ -189,10 +189,7 @@ export function formerClientRoutes(app: Routes, context: Context): void {
   function summarising(workspaceId: string | undefined): AgentId {
     const { agents, defaultAgentId } = context.catalog();
     const writes = (agent: AgentEntry | undefined) =>
-      agent?.enabled &&
-      agent.adapter.kind === "ai-sdk" &&
-      agent.adapter.summary !== undefined &&
-      isOpenTo(agent, workspaceId);
+      agent?.enabled && summaryKeysOf(agent) !== undefined && isOpenTo(agent, workspaceId);
     if (writes(agents.get(defaultAgentId))) return defaultAgentId;
     const other = [...agents.values()].find(writes);
     if (!other) throw new AppError("illegal_command", "No agent writes summaries: no entry has a summary.");

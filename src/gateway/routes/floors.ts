@@ -5,7 +5,7 @@ import { type Catalog, findAgent, restrictionsBy } from "../../config/catalog/ca
 import { Decision } from "../../protocol/decision.ts";
 import { AppError } from "../../protocol/errors.ts";
 import { FLOOR_STATES, FloorSummary, MAX_FLAGS, Reservation } from "../../protocol/floor.ts";
-import { envelopeJson } from "../../protocol/frames.ts";
+import { positionedJson } from "../../protocol/frames.ts";
 import { AgentId, CommandId, FloorId, Name, SessionId, SHORT_NAME, SHORT_NAME_FORM } from "../../protocol/ids.ts";
 import { localeOf } from "../../protocol/locale.ts";
 import { logPosition, parseLogPosition } from "../../protocol/position.ts";
@@ -58,8 +58,7 @@ async function logJson(sessions: VisibleSessions, { floorId, epoch, before, limi
     const wanted = Math.min(limit - events.length, LOG_READ);
     const { entries, head, lowWater } = await sessions.floorLogBack(floorId, from, wanted);
     for (const entry of entries) {
-      const position = logPosition(epoch, entry.floorSeq);
-      const event = `{"position":"${position}",${envelopeJson(entry).slice(1)}`;
+      const event = positionedJson(logPosition(epoch, entry.floorSeq), entry);
       events.push(event);
       characters += event.length;
       from = entry.floorSeq;

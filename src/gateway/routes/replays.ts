@@ -3,7 +3,7 @@ import { z } from "zod";
 import { BOUNDS } from "../../config/bounds.ts";
 import { ReplayThread } from "../../policy/replay/replay-thread.ts";
 import { AppError } from "../../protocol/errors.ts";
-import { envelopeJson } from "../../protocol/frames.ts";
+import { positionedJson } from "../../protocol/frames.ts";
 import type { FloorId } from "../../protocol/ids.ts";
 import { logPosition } from "../../protocol/position.ts";
 import { FloorReplay } from "../../protocol/replay.ts";
@@ -128,11 +128,7 @@ async function readSpan(sessions: VisibleSessions, span: Span, thread: ReplayThr
   while (left > 0 && !thread.isEnding) {
     const { entries, lowWater } = await sessions.floorLogBack(span.floorId, before, Math.min(left, READ));
     const inTime = entries.filter(({ at }) => at >= span.from);
-    thread.add(
-      inTime.map((entry) => {
-        return `{"position":"${logPosition(span.epoch, entry.floorSeq)}",${envelopeJson(entry).slice(1)}`;
-      }),
-    );
+    thread.add(inTime.map((entry) => positionedJson(logPosition(span.epoch, entry.floorSeq), entry)));
     left -= inTime.length;
     before = entries.at(-1)?.floorSeq;
     if (before === undefined || before <= lowWater + 1 || inTime.length < entries.length) return false;

@@ -1,4 +1,4 @@
-import type { LogEntry, Transition } from "../../protocol/event.ts";
+import { isContinued, type LogEntry, type Transition } from "../../protocol/event.ts";
 import { parseFrame, positionedFrame } from "../../protocol/frames.ts";
 import { type FloorId, type FloorSeq, floorOf, type Seq, type SessionId, userOf } from "../../protocol/ids.ts";
 import { flow } from "../../shared/flow.ts";
@@ -144,7 +144,7 @@ export class ConnectionFloor implements TrackReader {
 function successorOf({ type, frame }: FollowedEntry, floorId: FloorId): Slot | undefined {
   if (type !== "session_transition") return undefined;
   const { reason, by, movedTo } = (parseFrame(frame) as { data: Transition }).data;
-  if ((reason !== "superseded" && reason !== "moved") || !by) return undefined;
+  if (!isContinued(reason) || !by) return undefined;
   const { sessionId } = by;
   if (movedTo !== undefined) return { sessionId, floorId: movedTo, from: 0 };
   return {

@@ -1,5 +1,6 @@
 import type { LoggedServerEvent } from "../../client/server-event.ts";
 import { type Decision, isRequest } from "../../protocol/decision.ts";
+import { isContinued } from "../../protocol/event.ts";
 import type { AgentTally } from "../../protocol/replay.ts";
 import { Tally } from "../tally.ts";
 import type { OlderSession } from "./recorded-inputs.ts";
@@ -180,7 +181,7 @@ function moveText(event: LoggedServerEvent, levelBefore: number | undefined): st
   const [state] = to.split(".");
   if (was === state && level === levelBefore && verb !== "yield") return undefined;
   // What replaces a session, or where it moved, may be on a floor whose log is another.
-  const goesElsewhere = reason === "superseded" || reason === "moved";
+  const goesElsewhere = isContinued(reason);
   const other = by && !goesElsewhere ? ` for ${by.agentId}` : "";
   const why = !by && !goesElsewhere && reason !== undefined ? ` (${reason})` : "";
   const quieter = level === undefined ? "" : ` ${level} dB`;

@@ -2,22 +2,13 @@ import { AxeBuilder } from "@axe-core/playwright";
 import type { Page } from "playwright-core";
 import { beforeAll, expect, onTestFinished, test } from "vitest";
 import { describePage, PHONE, shown, startPageNode } from "../../support/browsers/page-stage.ts";
-import { E2E_AGENTS } from "../../support/catalogs/e2e-catalog.ts";
+import { E2E_AGENTS, WITH_MUSIC_BENEATH } from "../../support/catalogs/e2e-catalog.ts";
 import { keysFile, writeTemporary } from "../../support/clients/callers.ts";
 import { accepted, E2eClient, refused } from "../../support/clients/e2e-client.ts";
 
 const KEY = "ann-key-0123456789abcdef0123456789";
 const catalogue = (agents: readonly object[]) => JSON.stringify({ agents, default_agent: "general" }, null, 1);
-/** Music keeps its place beneath a call, which it lost before. */
-const BENEATH = catalogue(
-  E2E_AGENTS.map((agent) =>
-    agent["name"] === "phone"
-      ? { ...agent, beneath: { music: -14 } }
-      : agent["name"] === "music"
-        ? { ...agent, when_preempted: "duck" }
-        : agent,
-  ),
-);
+const BENEATH = catalogue(WITH_MUSIC_BENEATH);
 
 const node = await startPageNode();
 let floor = "";

@@ -62,3 +62,12 @@ export const E2E_AGENTS: readonly File[] = [
   scripted("restless", { priority: 20 }, { yields: "abort" }),
   scripted("off", { enabled: false }),
 ];
+
+/** The same agents, where music keeps its place beneath a call, which it loses among `E2E_AGENTS`. */
+export const WITH_MUSIC_BENEATH: readonly File[] = E2E_AGENTS.map((agent) =>
+  agent["name"] === "phone"
+    ? { ...agent, beneath: { music: -14 } }
+    : agent["name"] === "music"
+      ? { ...agent, when_preempted: "duck" }
+      : agent,
+);
