@@ -53,6 +53,27 @@ export const PROGRAMS = {
     ["python3", "../lib/python3/dist-packages/requests/__init__.py"],
     ["python3-requests"],
   ),
+  // What tests of the Python client run it with, and what builds a player in C++.
+  python: {
+    title: "Python with httpx, pytest and mypy",
+    files: [
+      [
+        "python3",
+        "mypy",
+        "../lib/python3/dist-packages/httpx/__init__.py",
+        "../lib/python3/dist-packages/pytest/__init__.py",
+      ],
+    ],
+    packages: ["python3-httpx", "python3-pytest", "python3-mypy", "mypy"],
+  },
+  cpp: program("g++ with libcurl", ["g++", "curl-config"], ["g++", "libcurl4-openssl-dev"]),
+  mosquitto: program(
+    "Mosquitto",
+    ["../sbin/mosquitto", "mosquitto_pub", "mosquitto_sub"],
+    ["mosquitto", "mosquitto-clients"],
+  ),
+  sentinel: program("Redis Sentinel", "redis-sentinel"),
+  openssl: program("OpenSSL", "openssl"),
   bash: program("bash", "bash"),
   systemd: program("systemd", "systemd-analyze"),
   prlimit: program("prlimit", "prlimit", ["util-linux"]),
