@@ -12,6 +12,7 @@ export const errorsZh: ErrorWords = {
   "error.rejected": "发言权已被占用。",
   "error.session_archived": "该会话已归档。",
   "error.agent_busy": "智能体正忙于另一轮对话。",
+  "error.budget_exhausted": "可用的额度已用完。",
   "error.illegal_command": "会话的当前状态不允许此操作。",
   "error.stale": "会话在此期间已经改变。",
   "error.idempotency_mismatch": "这个键或编号已用于其他请求，请换一个。",

@@ -1,7 +1,8 @@
 import type { Catalog } from "../config/catalog/catalog.ts";
+import type { SpentBudget } from "../protocol/budget.ts";
 import type { ErrorCode } from "../protocol/errors.ts";
 import type { LoggedData, LoggedType } from "../protocol/event.ts";
-import type { EffectId, MessageId, RequestId, RunId, SessionId } from "../protocol/ids.ts";
+import type { AgentId, EffectId, MessageId, RequestId, RunId, SessionId } from "../protocol/ids.ts";
 import type { RunEffect } from "../protocol/internal/effect.ts";
 import type { Accepted, Reply } from "../protocol/internal/reply.ts";
 import type { RunSignal } from "../protocol/internal/run.ts";
@@ -21,8 +22,32 @@ export interface Given extends DeadlineSources {
   readonly time: FloorTime;
   /** While a deadline is carried out: how long ago it was, in ms. The step itself is at the deadline. */
   readonly lateMs?: number;
+  /** Turns that may not begin, because their commit would exceed a budget; absent if there are none. */
+  readonly refused?: ReadonlyMap<RunId, BudgetRefusal> | undefined;
   /** Unique per applied command. Ids of effects are made from it, so that each is used once (rule C7). */
   readonly stamp: string;
+}
+
+/** Why a turn does not begin: in words, and for how long that lasts. */
+export interface BudgetRefusal {
+  readonly message: string;
+  readonly retryAfterMs: number;
+  readonly spent: SpentBudget;
+}
+
+/** A turn that begins: it counts towards budgets, once for all attempts of its run. */
+export interface BegunTurn {
+  readonly runId: RunId;
+  readonly agentId: AgentId;
+  /** The session's owner, or else the user of its floor; empty if it has neither. */
+  readonly ownerId: string;
+  /** The language of a sentence that refuses it. */
+  readonly locale?: string | undefined;
+}
+
+/** Tokens that a provider reported for a turn or a summary, of its sub-agents too. */
+export interface UsedTokens extends Pick<BegunTurn, "ownerId" | "agentId"> {
+  readonly usage: Usage;
 }
 
 export type LoggedEvent = {
@@ -62,6 +87,8 @@ export type Fact =
   | { type: "effect.add"; effect: RunEffect }
   | { type: "effect.remove"; id: EffectId }
   | { type: "signal"; runId: RunId; signal: RunSignal }
+  | { type: "turn.begun"; turn: BegunTurn }
+  | { type: "tokens.used"; used: UsedTokens }
   /** Exactly one per command. `showsSession`: the reply includes the session as it is after the command. */
   | { type: "reply"; reply: Reply; showsSession?: true };
 

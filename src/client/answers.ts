@@ -1,3 +1,4 @@
+import type { UsageRow } from "../protocol/budget.ts";
 import type { Decision } from "../protocol/decision.ts";
 import type { FloorSummary, Reservation } from "../protocol/floor.ts";
 import type { HeardReport } from "../protocol/internal/node-report.ts";
@@ -107,6 +108,13 @@ export interface FloorPage {
   /** In the order of their ids. */
   floors: FloorSummary[];
   hasMore: boolean;
+}
+
+export interface UsagePage {
+  /** The newest day first. */
+  usage: UsageRow[];
+  /** `after` of the next page; absent on the last one. */
+  next?: string;
 }
 
 export interface FloorLogPage {

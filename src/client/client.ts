@@ -23,6 +23,7 @@ import type {
   ReplayAnswer,
   SessionAnswer,
   SessionPage,
+  UsagePage,
 } from "./answers.ts";
 import { type EventStream, type EventStreamOptions, openEvents } from "./event-stream.ts";
 import {
@@ -116,6 +117,19 @@ export interface SessionQuery {
 export interface FloorQuery {
   state?: FloorState;
   /** The id of the last floor of the previous page. */
+  after?: string;
+  /** 1 to 1,000. Default: 100. */
+  limit?: number;
+}
+
+export interface UsageQuery {
+  /** For operators. Default: all owners. */
+  ownerId?: string;
+  agentId?: string;
+  /** The first and the last day (UTC), as in `2026-11-28`. */
+  from?: string;
+  to?: string;
+  /** `next` of the previous page. */
   after?: string;
   /** 1 to 1,000. Default: 100. */
   limit?: number;
@@ -428,6 +442,9 @@ export function createClient(options: ClientOptions) {
     /** A node that is not ready answers too, with the reasons. */
     getReadiness: (options?: ReadOptions) =>
       requester.json<Readiness>({ ...options, method: "GET", path: ["ready"], accepts: 503 }),
+
+    /** What turns used by day, owner and agent: of all owners for operators, else of the caller. */
+    listUsage: (query: UsageQuery = {}, options?: ReadOptions) => get<UsagePage>(["usage"], query, options),
 
     /** Metrics as Prometheus text. */
     getMetrics: (options?: ReadOptions) => requester.text({ ...options, method: "GET", path: ["metrics"] }),

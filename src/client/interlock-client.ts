@@ -1,5 +1,6 @@
 /** The entry point of `interlock/client`: commands, event streams, and live views that streams keep current. */
 export type { InterlockDataParts } from "../protocol/chat-data.ts";
+export type { UsageRow } from "../protocol/budget.ts";
 export type { Decision } from "../protocol/decision.ts";
 export type { FloorSummary, Reservation } from "../protocol/floor.ts";
 export type { HeardReport, NodeReport } from "../protocol/internal/node-report.ts";
@@ -32,6 +33,7 @@ export type {
   ReplayAnswer,
   SessionAnswer,
   SessionPage,
+  UsagePage,
 } from "./answers.ts";
 export {
   type Client,
@@ -52,6 +54,7 @@ export {
   type ReplayQuery,
   type SessionQuery,
   type StreamOptions,
+  type UsageQuery,
 } from "./client.ts";
 export { ClientError, type ClientErrorCode, type ClientErrorFacts } from "./client-error.ts";
 export type { EventStream, StreamState, StreamStatus } from "./event-stream.ts";

@@ -61,6 +61,7 @@ import { replayRoutes } from "./routes/replays.ts";
 import { sessionMessageRoutes } from "./routes/session-messages.ts";
 import { sessionRoutes } from "./routes/sessions.ts";
 import { signInRoutes } from "./routes/sign-in.ts";
+import { usageRoutes } from "./routes/usage.ts";
 import { userRoutes } from "./routes/users.ts";
 import { Connections } from "./streams/connections.ts";
 import { FloorWatch } from "./streams/floor-watch.ts";
@@ -167,6 +168,7 @@ const ROUTES = [
   catalogueRoutes,
   eventRoutes,
   signInRoutes,
+  usageRoutes,
   healthRoutes,
   pageRoutes,
 ];

@@ -63,6 +63,7 @@ export class Metrics implements HostMetrics, WorkerMetrics {
   readonly #commits;
   readonly #conflicts;
   readonly #lapses;
+  readonly #refusedTurns;
   readonly #broken;
   readonly #repeated;
   readonly #lags;
@@ -164,6 +165,12 @@ export class Metrics implements HostMetrics, WorkerMetrics {
       "interlock_leases_expired_total",
       "sessions that lost their place because their participant sent no heartbeat",
     );
+    this.#refusedTurns = counter(
+      "interlock_turns_refused_total",
+      "turns that did not begin because a budget was used up, by whose budget",
+      "per",
+    );
+    for (const per of ["owner", "agent"]) this.#refusedTurns.inc({ per }, 0);
     this.#broken = counter(
       "interlock_floors_broken_total",
       "commands that broke their floor, by the broken part",
@@ -233,6 +240,10 @@ export class Metrics implements HostMetrics, WorkerMetrics {
 
   lapsed(sessions: number): void {
     this.#lapses.inc(sessions);
+  }
+
+  budgetSpent(per: "owner" | "agent"): void {
+    this.#refusedTurns.inc({ per });
   }
 
   broken(what: (typeof BREAKABLE)[number]): void {

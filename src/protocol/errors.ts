@@ -13,6 +13,7 @@ export const ERRORS = {
   rejected: { status: 409, retry: "later", text: "Another session has the floor." },
   session_archived: { status: 409, retry: "no", text: "The session is archived." },
   agent_busy: { status: 409, retry: "later", text: "The agent is busy with another turn." },
+  budget_exhausted: { status: 429, retry: "later", text: "The budget for further turns is used up." },
   illegal_command: { status: 409, retry: "no", text: "The session's state does not allow this." },
   idempotency_mismatch: {
     status: 409,

@@ -9,6 +9,12 @@ export const BLOB_GRACE_MS = 600_000;
 /** How long an unused blob of a known session is kept, in ms. */
 export const BLOB_UNUSED_MS = 86_400_000;
 
+const DAY_MS = 86_400_000;
+/** For how many days it is known what turns used. */
+const USAGE_DAYS = 400;
+/** For how many days each floor has rows of its own, in days: longer than a commit is under way. */
+const SEPARATE_DAYS = 2;
+
 /** The pause between two attempts to save a jump, in ms. */
 const SAVE_AGAIN_MS = 1_000;
 /** How long pruning rests after each jump at least, in ms, also when a rest that had begun before it would end. */
@@ -102,17 +108,19 @@ export class Retention {
 
   /** Prune until no expired rows are left. Never rejects. */
   async prune(): Promise<void> {
-    const { store, clock, log, limit, receiptMs, stagedMs, retentionMs, isMine } = this.#options;
+    const { store, clock, jumpedMs, log, limit, receiptMs, stagedMs, retentionMs, isMine } = this.#options;
     try {
       await this.#recallDoubt();
       for (let isMore = true; isMore && !this.#isStopped && isMine(); ) {
         const now = clock.now();
+        const today = Math.floor(now / DAY_MS);
         if (this.#newJumps > 0 || now < this.#doubtfulUntil) return;
         isMore = await store.prune({
           now,
           receiptsBefore: now - receiptMs,
           stagedBefore: now - stagedMs,
           ...(retentionMs !== undefined && { eventsBefore: now - retentionMs }),
+          usage: { day: today - USAGE_DAYS, sumDay: today - SEPARATE_DAYS, time: now - jumpedMs() },
           limit,
         });
       }

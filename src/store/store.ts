@@ -35,7 +35,8 @@ export interface FloorStore {
   loadFloor(id: FloorId): Promise<FloorRecord | undefined>;
   /**
    * Commit a floor's change durably, all of it or nothing. `conflict`: the floor's version is not the expected one, or
-   * a key of the change (session, message, receipt) exists. Changes of several floors may share a transaction, but none
+   * a key of the change (session, message, receipt) exists. `OverBudget`: a count is above its `max`. Either way
+   * nothing was written. Changes of several floors may share a transaction, but none
    * fails because of another (rule C5).
    */
   commit(change: FloorChange): Promise<CommitOutcome>;
@@ -107,6 +108,12 @@ export interface ViewStore {
   listFloors(query: StoredFloorQuery): Promise<StoredFloorPage>;
 }
 
+/** What turns used, by day, owner and agent. */
+export interface UsageStore {
+  /** Newest day first, then by owner and agent. */
+  listUsage(query: StoredUsageQuery): Promise<StoredUsagePage>;
+}
+
 /** The connections of clients (rule C19): written by a gateway. */
 export interface ConnectionStore {
   loadConnection(id: ConnectionId): Promise<ConnectionRow | undefined>;
@@ -169,6 +176,7 @@ export interface Store
     MessageStore,
     LogStore,
     ViewStore,
+    UsageStore,
     ConnectionStore,
     BlobStore,
     StagedCopies,
@@ -210,7 +218,49 @@ export interface FloorRecord {
 }
 
 /** A conflict changed nothing: the floor has another version, or a key of the change exists. */
-export type CommitOutcome = "committed" | "conflict";
+export type CommitOutcome = "committed" | "conflict" | OverBudget;
+
+/** The counts that are above their `max`, or would be with the change. Nothing was written. */
+export interface OverBudget {
+  over: {
+    scope: string;
+    /** How much could be added; 0 if nothing. */
+    room: number;
+    /** When the window ends, in the floors' time, ms. */
+    freeAt: number;
+  }[];
+}
+
+/**
+ * What a change adds to the window of a budget. A window begins with the first count after the one before has ended,
+ * and lasts `withinMs`; then counting begins again at 0.
+ */
+export interface BudgetCount {
+  /** Names the budget, and whose it is. */
+  scope: string;
+  /** Whose it is, to forget it with the owner. */
+  ownerId?: string | undefined;
+  withinMs: number;
+  /** The present, in the floors' time, ms. */
+  time: number;
+  add: number;
+  /** The change is refused if the sum would be larger. Undefined: nothing is refused. */
+  max?: number | undefined;
+}
+
+/** What a change adds to the usage of a day. */
+export interface UsageCount {
+  /** UTC days since 1970. */
+  day: number;
+  ownerId: string;
+  agentId: AgentId;
+  /** Turns that began. */
+  runs: number;
+  input: number;
+  output: number;
+  /** All tokens. */
+  tokens: number;
+}
 
 /** All changes of one commit to a floor. Rows that are not listed stay unchanged. */
 export interface FloorChange {
@@ -238,6 +288,9 @@ export interface FloorChange {
   deleted: DeletedSession[];
   /** Staged sessions that become sessions with this change, with their messages. A missing one is a conflict. */
   staged?: StagedSession[] | undefined;
+  usage?: readonly UsageCount[] | undefined;
+  /** Of this floor and of `along`. Absent if nothing counts towards a budget. */
+  budgets?: readonly BudgetCount[] | undefined;
   /** A change of another floor: both are committed, or neither (rule C34). It has none of its own. */
   along?: FloorChange | undefined;
 }
@@ -352,6 +405,22 @@ export interface StoredFloorQuery {
   /** Floors with a session of this owner. */
   ownerId?: string | undefined;
   limit: number;
+}
+
+export interface StoredUsageQuery {
+  /** UTC days since 1970, both included. */
+  from: number;
+  to: number;
+  ownerId?: string | undefined;
+  agentId?: AgentId | undefined;
+  /** What comes after this row. */
+  after?: Pick<UsageCount, "day" | "ownerId" | "agentId"> | undefined;
+  limit: number;
+}
+
+export interface StoredUsagePage {
+  usage: UsageCount[];
+  hasMore: boolean;
 }
 
 export interface StoredFloorPage {
@@ -482,6 +551,15 @@ export interface Blob {
   createdAt: number;
 }
 
+export interface UsageLimits {
+  /** Usage of earlier days is deleted. UTC days since 1970. */
+  day: number;
+  /** The rows of earlier days are summed over the floors, because no commit writes them any more. */
+  sumDay: number;
+  /** Windows of budgets that ended by then are deleted, in the floors' time, ms. */
+  time: number;
+}
+
 export interface PruneLimits {
   now: number;
   /** Older events of archived sessions are deleted; undefined keeps all. */
@@ -490,6 +568,8 @@ export interface PruneLimits {
   receiptsBefore: number;
   /** Staged sessions without an addition since then are deleted; undefined keeps all. */
   stagedBefore?: number | undefined;
+  /** Undefined keeps all that turns used. */
+  usage?: UsageLimits | undefined;
   /** At most this many rows of each kind. */
   limit: number;
 }

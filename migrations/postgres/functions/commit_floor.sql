@@ -11,7 +11,7 @@ BEGIN
   SELECT * INTO new FROM json_to_record(change) AS c (
     floor_id text, expected bigint, head bigint, format integer, flags text, snapshot text, reserved text, alarm bigint,
     floor_hash smallint, new_ids text[], adopted json, sessions json, messages json, logs json, events json,
-    effects_removed text[], effects_added json, receipts json, deleted json);
+    effects_removed text[], effects_added json, receipts json, deleted json, usage json);
 
   -- Another commit may take one of these ids after this check; the version or the unique key then reports a conflict.
   IF new.new_ids IS NOT NULL AND (EXISTS (SELECT FROM sessions WHERE id = ANY (new.new_ids))
@@ -85,6 +85,15 @@ BEGIN
       SELECT caller, command_id, this, body_hash, at, reply FROM json_to_recordset(new.receipts) AS r (
         caller text, command_id text, body_hash text, at bigint, reply text)
       ORDER BY caller COLLATE "C", command_id COLLATE "C";
+  END IF;
+
+  IF new.usage IS NOT NULL THEN
+    INSERT INTO usage AS u (floor_key, day, owner_id, agent_id, runs, input, output, tokens)
+      SELECT this, day, owner_id, agent_id, runs, input, output, tokens FROM json_to_recordset(new.usage) AS c (
+        day integer, owner_id text, agent_id text, runs bigint, input bigint, output bigint, tokens bigint)
+      ON CONFLICT (floor_key, day, owner_id, agent_id) DO UPDATE SET
+        runs = u.runs + excluded.runs, input = u.input + excluded.input, output = u.output + excluded.output,
+        tokens = u.tokens + excluded.tokens;
   END IF;
 
   IF new.deleted IS NOT NULL THEN PERFORM delete_sessions(this, new.deleted); END IF;

@@ -18,6 +18,8 @@ BEGIN
   DELETE FROM events WHERE floor_key = ANY (forgotten);
   DELETE FROM effects WHERE floor_key = ANY (forgotten);
   DELETE FROM receipts WHERE caller = 'owner:' || this_user OR floor_key = ANY (forgotten);
+  DELETE FROM usage WHERE owner_id = this_user;
+  DELETE FROM budgets WHERE owner_id = this_user;
   DELETE FROM tombstones WHERE owner_id = this_user OR floor_key = ANY (forgotten);
   DELETE FROM connections WHERE this_user IN (binding::json ->> 'userId', binding::json ->> 'ownerId');
   UPDATE floors SET low_water = head WHERE floor_key = ANY (forgotten);

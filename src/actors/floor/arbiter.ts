@@ -47,7 +47,7 @@ type Timely<T> = T & { given: Given };
 type FloorEvent =
   | Timely<Exclude<Command, { type: "session.move" }>>
   /** The host adds what the session brings along. */
-  | Timely<CommandOf<"session.move"> & { carried?: ReturnType<typeof carriedBy> }>
+  | Timely<CommandOf<"session.move"> & { carried?: ReturnType<typeof carriedBy>; hasBegun?: boolean }>
   | EventForArbiter
   /** The floor's reservation is over. */
   | Timely<{ type: "due" }>
@@ -73,6 +73,8 @@ interface Creation {
   /** The unfinished turns of a session that comes from another floor, and what it brings along. */
   turns?: readonly TurnInput[] | undefined;
   carried?: ReturnType<typeof carriedBy> | undefined;
+  /** Whether the first of them began there. */
+  hasBegun?: boolean | undefined;
 }
 
 /**
@@ -94,7 +96,7 @@ function create(step: ArbiterStep, wanted: WantedSession, creation: Creation): v
     return refuse(step, "illegal_command", { message: externalAcceptsNoTurns(agent) });
   const { sessionId } = wanted;
   const contender = newContender(step, { ...numbersOf(step, agent), ...floorLanguageOf(wanted) }, sessionId);
-  const { history, replaces, turns = [], carried } = creation;
+  const { history, replaces, turns = [], carried, hasBegun } = creation;
   const obstacle = replaces === undefined ? undefined : whyNotReplaced(step, replaces);
   if (obstacle) return refuse(step, obstacle);
   const modeFault = wanted.mode === undefined ? undefined : findModeFault(agent, wanted.mode);
@@ -103,7 +105,7 @@ function create(step: ArbiterStep, wanted: WantedSession, creation: Creation): v
   const mode = modeFault ? undefined : wanted.mode;
   const spawn = () => {
     const fresh = newSession({ ...wanted, mode }, floorId, contender, given.now, history);
-    addSession(step, { ...fresh, ...carried, ...withTurns(fresh, turns) }, history);
+    addSession(step, { ...fresh, ...carried, ...withTurns(fresh, turns, hasBegun) }, history);
     for (const turn of turns)
       emit(step, { type: "message.add", message: userMessage(sessionId, turn, "queued", given.now) });
     if (replaces !== undefined) replace(step, replaces, { sessionId, agentId });
@@ -143,8 +145,12 @@ function addSession(step: ArbiterStep, context: SessionContext, history: History
 }
 
 /** The turns that wait in a session from its beginning. */
-const withTurns = ({ messageCount }: SessionContext, turns: readonly TurnInput[]) => ({
-  turns: turns.map(({ messageId, runId }) => ({ messageId, runId })),
+const withTurns = ({ messageCount }: SessionContext, turns: readonly TurnInput[], hasBegun = false) => ({
+  turns: turns.map(({ messageId, runId }, index) => ({
+    messageId,
+    runId,
+    ...(hasBegun && index === 0 && { hasBegun: true as const }),
+  })),
   messageCount: messageCount + turns.length,
 });
 

@@ -4,7 +4,7 @@ import type { SessionId } from "../../protocol/ids.ts";
 import type { CommandOf, Envelope } from "../../protocol/internal/command.ts";
 import type { Reply } from "../../protocol/internal/reply.ts";
 import type { Given } from "../facts.ts";
-import { carriedBy } from "../session/session-context.ts";
+import { carriedBy, type SessionContext } from "../session/session-context.ts";
 import type { FloorActors } from "./floor-actors.ts";
 import type { Ledger } from "./ledger.ts";
 import { refuseForeign } from "./owner-check.ts";
@@ -47,9 +47,9 @@ export class Departure {
   }
 
   /** What the other floor's session has from this one. */
-  get brings(): { carried?: ReturnType<typeof carriedBy> } {
+  get brings(): { carried?: ReturnType<typeof carriedBy>; hasBegun?: boolean } {
     const session = this.actors.machineState(this.#command.from.sessionId)?.context;
-    return session ? { carried: carriedBy(session) } : {};
+    return session ? { carried: carriedBy(session), hasBegun: hasBegun(session) } : {};
   }
 
   /** Archive it in favour of the session in which it goes on. @param actors those of the other floor */
@@ -79,6 +79,9 @@ export class Departure {
     return session.run?.did === "acted" ? { ok: false, code: "agent_busy", message: HAS_ACTED } : undefined;
   }
 }
+
+/** Whether the first turn that the session takes along has begun, here or on a floor before. */
+const hasBegun = ({ run, turns }: SessionContext): boolean => run !== undefined || turns[0]?.hasBegun === true;
 
 /** Refuse a command for a session that has events after `ifSeq`, if the command has one. */
 export function refuseStale(

@@ -1,7 +1,7 @@
 // Rules C1, C2, C4, C20, C33 and C34 of docs/inside/correctness.md.
 import type { Catalog } from "../../config/catalog/catalog.ts";
 import { AppError } from "../../protocol/errors.ts";
-import type { FloorId, SessionId } from "../../protocol/ids.ts";
+import type { FloorId, RunId, SessionId } from "../../protocol/ids.ts";
 import { type Envelope, sessionCreatedBy } from "../../protocol/internal/command.ts";
 import type { Accepted, Reply } from "../../protocol/internal/reply.ts";
 import { answerJson } from "../../protocol/session-json.ts";
@@ -10,10 +10,11 @@ import { flow } from "../../shared/flow.ts";
 import type { Clock, Timer } from "../../shared/ports/clock.ts";
 import type { Logger } from "../../shared/ports/logger.ts";
 import type { Tracer } from "../../shared/ports/tracer.ts";
-import type { Receipt, ReceiptStore, SessionRow } from "../../store/store.ts";
-import type { DeadlineSources, Given } from "../facts.ts";
+import type { BudgetCount, OverBudget, Receipt, ReceiptStore, SessionRow } from "../../store/store.ts";
+import type { BudgetRefusal, DeadlineSources, Given } from "../facts.ts";
 import { type Activation, CommitConflict, loadActivation } from "./activation.ts";
 import type { Announcer } from "./announcer.ts";
+import { BudgetSpent, budgetCounts, type Counted, joined, refusedTurns } from "./budgets.ts";
 import { Departure, refuseStale } from "./departure.ts";
 import { BrokenActors } from "./floor-actors.ts";
 import { Ledger } from "./ledger.ts";
@@ -45,6 +46,8 @@ export interface HostMetrics {
   /** Sessions whose lease ran out. */
   lapsed(sessions: number): void;
   broken(kind: "snapshot" | "actors" | "commit"): void;
+  /** A turn was refused because a budget per owner or per agent is used up. */
+  budgetSpent(per: "owner" | "agent"): void;
 }
 
 /** An unanswered command. */
@@ -91,6 +94,8 @@ export class HostedFloor {
   /** Unanswered commands: a repeat joins its original (rule C2). They come and go too often for a `Map` (ADR 24). */
   readonly #pending: PendingCommand[] = [];
   #activation: Activation | undefined;
+  /** Turns of the present batch that would exceed a budget (rule C35). */
+  #refused = new Map<RunId, BudgetRefusal>();
   #isWorking = false;
   /** Whether it was used again since it was loaded or last spared: the host then spares it once when it makes room. */
   wasUsedAgain = false;
@@ -233,6 +238,22 @@ export class HostedFloor {
    * @throws CommitConflict, BrokenActors, AppError, or the store's error; every command is then still unanswered
    */
   async #commit(commands: PendingCommand[]): Promise<void> {
+    this.#refused = new Map();
+    for (;;) {
+      try {
+        return await this.#tryToCommit(commands);
+      } catch (error) {
+        if (!(error instanceof BudgetSpent)) throw error;
+        // Each time at least one more turn may not begin.
+        this.drop();
+        const before = this.#refused.size;
+        for (const [runId, refusal] of error.refused) this.#refused.set(runId, refusal);
+        if (this.#refused.size === before) throw new Error("a turn began although its budget is used up");
+      }
+    }
+  }
+
+  async #tryToCommit(commands: PendingCommand[]): Promise<void> {
     const { store, tracer } = this.#options;
     const endTrace = traceBatch(tracer, this.id, commands);
     try {
@@ -270,6 +291,7 @@ export class HostedFloor {
         refuseForeign(envelope, actors) ??
         refuseCritical(envelope, this.#options.catalog(), actors) ??
         refused?.get(pending) ??
+        refuseSpent(envelope, this.#refused) ??
         departure?.refusal ??
         this.#applyOne(pending, activation, ledger, departure);
       if (envelope.caller !== undefined) ledger.addReceipt(this.#receipt(pending, reply));
@@ -289,13 +311,17 @@ export class HostedFloor {
     if (!batch) return false;
     const left = departure?.hasLeft ? departure.ledger.close(departure.actors, this.#sources()) : undefined;
     const begunAt = clock.now();
-    const outcome = store.commit(left ? { ...batch.change, along: left.change } : batch.change);
+    const counted = left ? joined(batch.counted, left.counted) : batch.counted;
+    const budgets = this.#budgetsOf(counted);
+    const outcome = store.commit({ ...batch.change, ...(budgets && { budgets }), ...(left && { along: left.change }) });
     // Silence comes before sound, also for readers of both floors.
     const all = left ? [left, batch] : [batch];
     const announcements = all.map((each) =>
       this.#withoutFault(() => this.#announcer.prepare(each, this.#announcer.topicOf(each.change.floorId))),
     );
-    if ((await outcome) === "conflict") throw new CommitConflict();
+    const result = await outcome;
+    if (result === "conflict") throw new CommitConflict();
+    if (result !== "committed") throw this.#spent(result, counted);
     state.version += 1;
     flow.onHop?.("committed", `version ${state.version}`);
     for (const announcement of announcements)
@@ -304,6 +330,21 @@ export class HostedFloor {
     const lapses = all.reduce((sum, each) => sum + each.lapses, 0);
     if (lapses > 0) metrics.lapsed(lapses);
     return true;
+  }
+
+  /** What counts towards budgets of the catalogue; undefined if nothing does. */
+  #budgetsOf(counted: Counted): BudgetCount[] | undefined {
+    const catalog = this.#options.catalog();
+    if (catalog.budgets.length === 0 || counted.begun.length + counted.used.length === 0) return undefined;
+    const counts = budgetCounts(catalog, counted, this.#time());
+    return counts.length > 0 ? counts : undefined;
+  }
+
+  #spent(over: OverBudget, { begun }: Counted): BudgetSpent {
+    const { clock, catalog, metrics } = this.#options;
+    const refused = refusedTurns(over, begun, catalog(), { now: clock.now(), time: this.#time() });
+    for (const { spent } of refused.values()) metrics.budgetSpent(spent.per);
+    return new BudgetSpent(refused);
   }
 
   /**
@@ -317,6 +358,7 @@ export class HostedFloor {
     const { store } = this.#options;
     const { sessionId, floorId } = command.from;
     const floor = new HostedFloor(floorId, this.#options, this.#announcer);
+    floor.#refused = this.#refused;
     const activation = await loadActivation(floorId, store);
     await floor.#catchUp(activation);
     const { actors, state } = activation;
@@ -373,7 +415,8 @@ export class HostedFloor {
     const jumpedMs = clock.now() - present;
     const time = earliest(present, until);
     state.lastNow = Math.max(state.lastNow, time + jumpedMs);
-    return { now: state.lastNow, time, stamp: newId(), ...this.#sources() };
+    const refused = this.#refused.size > 0 ? { refused: this.#refused } : {};
+    return { now: state.lastNow, time, stamp: newId(), ...this.#sources(), ...refused };
   }
 
   #sources(): DeadlineSources {
@@ -496,6 +539,14 @@ function loadDue(row: SessionRow, { actors, state }: Activation, sources: Deadli
   const { id } = row.session;
   loadRow(row, actors, state);
   if (actors.machineState(id)!.deadline(sources)?.at !== row.dueAt) actors.touch(id);
+}
+
+/** Refuse a command whose turn would begin and exceed a budget. It changes nothing else. */
+function refuseSpent({ command }: Envelope, refused: ReadonlyMap<RunId, BudgetRefusal>): Reply | undefined {
+  const refusal = "turn" in command && command.turn ? refused.get(command.turn.runId) : undefined;
+  if (!refusal) return undefined;
+  const { message, retryAfterMs, spent } = refusal;
+  return { ok: false, code: "budget_exhausted", message, facts: { retryAfterMs, budget: spent } };
 }
 
 const commandKey = ({ caller, commandId }: Envelope): string => `${caller ?? ""}\n${commandId}`;

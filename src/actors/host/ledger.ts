@@ -8,8 +8,9 @@ import { earliest, type FloorTime } from "../../shared/floor-time.ts";
 import { flow } from "../../shared/flow.ts";
 import type { Trace } from "../../shared/ports/tracer.ts";
 import type { FloorChange, LogLineWrite, MessageWrite, Receipt, SessionRow, StagedSession } from "../../store/store.ts";
-import type { DeadlineSources, DraftClose, Fact } from "../facts.ts";
+import type { BegunTurn, DeadlineSources, DraftClose, Fact, UsedTokens } from "../facts.ts";
 import { reservationOf } from "../floor/arbiter-step.ts";
+import { type Counted, usageCounts } from "./budgets.ts";
 import type { FloorActors } from "./floor-actors.ts";
 import type { SessionMachineState } from "./session-machine-state.ts";
 import { SNAPSHOT_FORMAT, writeSnapshot } from "./snapshot.ts";
@@ -50,6 +51,8 @@ export interface Batch {
   lapses: number;
   /** The floor's alarm, if it has changed and is not off. */
   alarm: number | undefined;
+  /** The turns that begin with it, and the tokens that it counts. */
+  counted: Counted;
 }
 
 /** The key of a message among the unfinished ones. A message's id is unique within its session only. */
@@ -78,6 +81,8 @@ export class Ledger {
   /** Sessions that got an event in this batch. */
   readonly #logged = new Set<SessionId>();
   readonly #prev: FloorSeq;
+  readonly #begun: BegunTurn[] = [];
+  readonly #used: UsedTokens[] = [];
   #lapses = 0;
 
   /** @param state shared by the ledgers of successive batches; this one updates it in place */
@@ -201,6 +206,8 @@ export class Ledger {
       }),
       staged: staying(this.#staged, ({ sessionId }) => sessionId),
     };
+    const counted = { begun: this.#begun, used: this.#used };
+    if (counted.begun.length + counted.used.length > 0) change.usage = usageCounts(counted, lastNow);
     const checkpoints = staying([...this.#checkpoints.values()], ({ sessionId }) => sessionId);
     flow.onHop?.("change", `version ${version + 1}, events ${this.#prev + 1} to ${head}`);
     return {
@@ -211,6 +218,7 @@ export class Ledger {
       signals: this.#signals,
       lapses: this.#lapses,
       alarm: alarm === before ? undefined : alarm,
+      counted,
     };
   }
 
@@ -263,6 +271,12 @@ export class Ledger {
         return;
       case "signal":
         this.#signals.push({ runId: fact.runId, signal: fact.signal });
+        return;
+      case "turn.begun":
+        this.#begun.push(fact.turn);
+        return;
+      case "tokens.used":
+        this.#used.push(fact.used);
     }
   }
 

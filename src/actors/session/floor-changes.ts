@@ -1,5 +1,6 @@
 /** How a session requests, gains, loses, waits for and leaves the floor. */
 
+import { ERRORS } from "../../protocol/errors.ts";
 import type { TurnInput } from "../../protocol/internal/command.ts";
 import type { PausedBy } from "../../protocol/session.ts";
 import type { Contender } from "../floor/contender.ts";
@@ -10,6 +11,9 @@ import { beginLease, endLease } from "./session-lease.ts";
 import { agentOf, answerWithSession, type InternalEvent, type SessionStep } from "./session-step.ts";
 import { dropSummaryWork } from "./summaries.ts";
 import { beginNext, beginWaitingTurn, dropTurns, endWithTurn, endWork, queueTurn, stopIdling } from "./turns.ts";
+
+/** Why a turn failed whose wait for the floor timed out. */
+const NOT_HEARD = { errorCode: "rejected", message: ERRORS.rejected.text } as const;
 
 /** Request the floor: a new session waits in the queue if it is blocked, a paused one at its rank. */
 export function requestFloor(step: SessionStep, turn?: TurnInput): void {
@@ -135,7 +139,7 @@ export function leaveQueue(step: SessionStep): void {
   step.context.queuedAt = undefined;
   step.context.waitsSince = undefined;
   endLease(step);
-  dropTurns(step, "error");
+  dropTurns(step, NOT_HEARD);
   endWithTurn(step);
 }
 
@@ -152,7 +156,7 @@ function dropRequest(step: SessionStep): void {
   const { request } = step.context;
   if (!request) return;
   step.context.request = undefined;
-  dropTurns(step, "error", ({ messageId }) => request.messageIds.includes(messageId));
+  dropTurns(step, NOT_HEARD, ({ messageId }) => request.messageIds.includes(messageId));
   endWithTurn(step);
 }
 

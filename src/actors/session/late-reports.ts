@@ -2,6 +2,7 @@
 import type { MessageId } from "../../protocol/ids.ts";
 import type { CommandOf } from "../../protocol/internal/command.ts";
 import type { Message } from "../../protocol/message.ts";
+import { countTokens } from "./runs.ts";
 import type { SessionStep } from "./session-step.ts";
 
 /** The text that the last reports of an attempt add to one message. */
@@ -16,7 +17,7 @@ interface Gain {
 
 /**
  * Apply the reports that were in flight when an attempt was stopped (rule C12). Readers have seen their text already,
- * so the unfinished messages get it too. Each report is applied once and in order, until the attempt confirms its end.
+ * so the unfinished messages get it too, and its tokens were used. Each report is applied once and in order, until the attempt confirms its end.
  * The other parts of these reports have no effect.
  */
 export function applyLateReport(step: SessionStep, { n, runId, parts }: CommandOf<"run.report">): void {
@@ -26,6 +27,9 @@ export function applyLateReport(step: SessionStep, { n, runId, parts }: CommandO
   const gains = gainsOf(parts, messages);
   step.context.stopping = { ...stopping, reported: n, messages: [...new Set([...messages, ...gains.keys()])] };
   for (const [messageId, gain] of gains) keep(step, runId, messageId, gain);
+  const { agentId } = stopping;
+  if (agentId === undefined) return;
+  for (const part of parts) if (part.kind === "usage") countTokens(step, agentId, part.usage);
 }
 
 type ReportPart = CommandOf<"run.report">["parts"][number];

@@ -2,8 +2,8 @@ import type { Interaction } from "../../protocol/interaction.ts";
 import type { PartOf, ReportPart } from "../../protocol/internal/run.ts";
 import { addUsage, type Message } from "../../protocol/message.ts";
 import { closeCall, openCall } from "./calls.ts";
-import { noteAct, noteProgram, noteText } from "./runs.ts";
-import { addTokens, type Run } from "./session-context.ts";
+import { countTokens, noteAct, noteProgram, noteText } from "./runs.ts";
+import type { Run } from "./session-context.ts";
 import { logEvent, type SessionStep } from "./session-step.ts";
 import { countText } from "./summaries.ts";
 
@@ -36,7 +36,7 @@ export function applyPart(step: SessionStep, run: Run, part: ReportPart, opened:
       return;
     case "usage":
       run.usage = addUsage(run.usage, part.usage);
-      context.tokenUsage = addTokens(context.tokenUsage, part.usage);
+      countTokens(step, run.agentId, part.usage);
       return logEvent(step, "usage", { ...part.usage, ...(part.agent && { agent: part.agent }) });
     case "provider_session":
       return keepProviderSession(step, run, part);

@@ -8,17 +8,32 @@ import { type MessageStatus, masterRef, type Usage } from "../../protocol/messag
 import { effectId } from "../facts.ts";
 import { cutCalls } from "./calls.ts";
 import { closeExpired, resolveInteractions } from "./interactions.ts";
-import { isAudible, MAX_LOSSES, NO_USAGE, NUDGE_MS, type Run, type SessionWork } from "./session-context.ts";
+import {
+  addTokens,
+  isAudible,
+  MAX_LOSSES,
+  NO_USAGE,
+  NUDGE_MS,
+  payerOf,
+  type QueuedTurn,
+  type Run,
+  type SessionWork,
+} from "./session-context.ts";
 import { dropEffect, editRun, logEvent, type SessionStep } from "./session-step.ts";
 
 const agentOfRun = (step: SessionStep, run: Run): AgentEntry | undefined => step.given.catalog.agents.get(run.agentId);
 
 /** Start the run of a turn, and request a worker for it. */
-export function startRun(step: SessionStep, turn: { messageId: MessageId; runId: RunId }): void {
+export function startRun(step: SessionStep, turn: QueuedTurn): void {
   const { context } = step;
+  const { agentId, locale } = context.numbers;
+  if (!turn.hasBegun) {
+    const begun = { runId: turn.runId, agentId, ownerId: payerOf(context), locale };
+    step.facts.push({ type: "turn.begun", turn: begun });
+  }
   context.run = {
     id: turn.runId,
-    agentId: context.numbers.agentId,
+    agentId,
     ...(context.mode !== undefined && { mode: context.mode }),
     messageId: turn.messageId,
     attempt: 0,
@@ -110,13 +125,13 @@ export function resumeRun(step: SessionStep): void {
  * and the session's next attempt waits for its end (rule C16).
  */
 function endAttempt(step: SessionStep, run: Run, failure?: RunFailure): void {
-  const { id: runId, attempt, reported, drafts: messages } = run;
+  const { id: runId, attempt, reported, drafts: messages, agentId } = run;
   closeAll(step, run, "interrupted", failure);
   if (!run.live) return;
   run.live = false;
   run.held = false;
   step.facts.push({ type: "signal", runId: run.id, signal: { signal: "stop", attempt: run.attempt } });
-  step.context.stopping = { runId, attempt, since: step.given.time, reported, messages };
+  step.context.stopping = { runId, attempt, since: step.given.time, reported, messages, agentId };
 }
 
 /** The stopped attempt has confirmed its end, or its time is over: the next attempt may start. */
@@ -137,7 +152,7 @@ export function cancelRun(step: SessionStep): void {
   finishRun(step, run, true);
 }
 
-type RunFailure = Omit<LoggedData<"error">, "availableAgents" | "runId">;
+export type RunFailure = Omit<LoggedData<"error">, "availableAgents" | "runId">;
 
 /** Fail the run. Its messages and the user message are kept, and one message of the agent has the reason. */
 export function failRun(step: SessionStep, failure: RunFailure, expired?: RequestId): void {
@@ -188,6 +203,13 @@ export function finishRun(step: SessionStep, run: Run, cancelled: boolean): void
   complete(step, run.id, run.usage, cancelled ? { cancelled } : {});
   context.run = undefined;
   context.lastActivityAt = step.given.now;
+}
+
+/** Count tokens that a provider reported for this agent's work: in the session, and in its owner's usage. */
+export function countTokens(step: SessionStep, agentId: AgentId, usage: Usage): void {
+  const { context, facts } = step;
+  context.tokenUsage = addTokens(context.tokenUsage, usage);
+  facts.push({ type: "tokens.used", used: { ownerId: payerOf(context), agentId, usage } });
 }
 
 /** Emit the `complete` event: exactly one per run id. */

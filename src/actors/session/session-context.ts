@@ -1,6 +1,15 @@
 import type { AgentEntry, Catalog } from "../../config/catalog/catalog.ts";
 import type { WrittenState } from "../../protocol/event.ts";
-import type { AgentId, EffectId, FloorId, MessageId, RequestId, RunId, SessionId } from "../../protocol/ids.ts";
+import {
+  type AgentId,
+  type EffectId,
+  type FloorId,
+  type MessageId,
+  type RequestId,
+  type RunId,
+  type SessionId,
+  userOf,
+} from "../../protocol/ids.ts";
 import type { Answer, Interaction } from "../../protocol/interaction.ts";
 import type { History, WantedSession } from "../../protocol/internal/command.ts";
 import type { AgentRef, Played, Usage } from "../../protocol/message.ts";
@@ -145,6 +154,8 @@ export interface StoppingAttempt {
   reported: number;
   /** Its unfinished messages. */
   messages: MessageId[];
+  /** The agent of its run, to which its last tokens count. */
+  agentId?: AgentId | undefined;
 }
 
 /** The work of the session's agent: a turn, or a summary. */
@@ -165,6 +176,8 @@ export interface SessionWork {
 export interface QueuedTurn {
   messageId: MessageId;
   runId: RunId;
+  /** It began on another floor, and counts no more. */
+  hasBegun?: true | undefined;
 }
 
 /** The work on one turn. */
@@ -279,6 +292,10 @@ export interface SessionValue {
   lifecycle: SessionState | "deleted";
   activity: Activity;
 }
+
+/** Whose turns the session's count with: its owner's, or those of the user of its floor. */
+export const payerOf = ({ ownerId, floorId }: Pick<SessionContext, "ownerId" | "floorId">): string =>
+  ownerId ?? userOf(floorId) ?? "";
 
 /** Whether the session is active or ducked. */
 export const isAudible = ({ audibleSince }: Pick<SessionContext, "audibleSince">): boolean =>

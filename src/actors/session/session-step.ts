@@ -17,7 +17,7 @@ import {
 } from "../facts.ts";
 import type { Waits } from "../floor/arbitration.ts";
 import type { Contender } from "../floor/contender.ts";
-import type { Run, SessionContext } from "./session-context.ts";
+import type { QueuedTurn, Run, SessionContext } from "./session-context.ts";
 
 type Timely<T> = T & { given: Given };
 
@@ -61,7 +61,7 @@ export type InternalEvent = Timely<
   | { type: "renumber"; contender: Contender; isRequest?: true }
   | {
       type: "turn";
-      turn: Pick<TurnInput, "messageId" | "runId">;
+      turn: QueuedTurn;
       /** Present for a new message; the message of a queued turn is stored already. */
       input?: TurnInput | undefined;
       decision?: Decision | undefined;

@@ -11,8 +11,8 @@ import type { CommandOf } from "../../protocol/internal/command.ts";
 import type { RunOutcome } from "../../protocol/internal/run.ts";
 import { addUsage, headlineOf, type Message, masterRef, type Usage } from "../../protocol/message.ts";
 import { backoffMs } from "../../shared/waiting.ts";
-import { requestWorker } from "./runs.ts";
-import { addTokens, type SessionWork } from "./session-context.ts";
+import { countTokens, requestWorker } from "./runs.ts";
+import type { SessionWork } from "./session-context.ts";
 import { agentOf, answerWithSession, dropEffect, logEvent, refuseCommand, type SessionStep } from "./session-step.ts";
 
 type OutcomeOf<K extends RunOutcome["kind"]> = Extract<RunOutcome, { kind: K }>;
@@ -102,7 +102,7 @@ export function beginSummary(step: SessionStep): SessionWork | undefined {
 export function applySummary(step: SessionStep, { parts, outcome }: CommandOf<"run.report">): void {
   const { context } = step;
   const counts = parts.flatMap((part) => (part.kind === "usage" ? [part.usage] : []));
-  for (const usage of counts) context.tokenUsage = addTokens(context.tokenUsage, usage);
+  for (const usage of counts) countTokens(step, context.summarizing!.agentId, usage);
   if (!outcome) return;
   const work = { ...context.summarizing!, live: false };
   context.summarizing = work;

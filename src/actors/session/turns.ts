@@ -1,11 +1,10 @@
 /** Turns: when a turn starts, when it waits, and what a session does between turns. */
 
 import { type AgentEntry, acceptsTurns } from "../../config/catalog/catalog.ts";
-import { ERRORS } from "../../protocol/errors.ts";
 import type { MessageId, RunId, SessionId } from "../../protocol/ids.ts";
 import type { CommandOf, TurnInput } from "../../protocol/internal/command.ts";
 import type { Message, MessageStatus } from "../../protocol/message.ts";
-import { cancelRun, complete, noteFailure, startRun } from "./runs.ts";
+import { cancelRun, complete, noteFailure, type RunFailure, startRun } from "./runs.ts";
 import { isAudible, lengthsOf, MAX_TURNS, NO_USAGE, type QueuedTurn } from "./session-context.ts";
 import { agentOf, answer, type InternalEvent, logEvent, refuseCommand, type SessionStep } from "./session-step.ts";
 import { titleOf } from "./session-title.ts";
@@ -73,7 +72,10 @@ export function refuseIfExternalOrBusy(step: SessionStep): boolean {
 /** Take a turn on an active session without a run. Turns that waited for the floor go first. */
 export function beginTurn(step: SessionStep, { turn, input, decision }: Turn): void {
   stopIdling(step);
-  if (input) interruptTurns(step);
+  if (input) {
+    interruptTurns(step);
+    refuseTurns(step);
+  }
   const [first] = step.context.turns;
   if (input && first) {
     queueTurn(step, input, decision);
@@ -125,10 +127,29 @@ function interruptTurns(step: SessionStep): { interrupted?: { runId: RunId; mess
 
 const about = ({ messageId, runId }: Pick<TurnInput, "messageId" | "runId">) => ({ messageId, runId });
 
+/** Fail the turns that would begin now and may not, because a budget is used up. @returns whether there were any */
+function refuseTurns(step: SessionStep): boolean {
+  const { refused } = step.given;
+  if (!refused) return false;
+  const before = step.context.turns.length;
+  for (const { runId } of step.context.turns) {
+    const refusal = refused.get(runId);
+    if (!refusal) continue;
+    const { message, retryAfterMs } = refusal;
+    const failure = { errorCode: "budget_exhausted", message, retryAfterMs } as const;
+    dropTurns(step, failure, (turn) => turn.runId === runId);
+  }
+  return step.context.turns.length < before;
+}
+
 /** Begin the turn that has waited longest. @returns false if no turn waits */
 export function beginWaitingTurn(step: SessionStep): boolean {
+  const isRefused = refuseTurns(step);
   const [next, ...rest] = step.context.turns;
-  if (!next) return false;
+  if (!next) {
+    if (isRefused) applyAfterTurn(step, false);
+    return isRefused;
+  }
   step.context.turns = rest;
   step.toSelf.push({ type: "turn", turn: next, given: step.given });
   return true;
@@ -192,18 +213,17 @@ function removeTurn(step: SessionStep, turn: SessionStep["context"]["turns"][num
   if (!context.run) applyAfterTurn(step, false);
 }
 
-/** Drop queued turns, all or those of these: their messages stay, their runs end. */
+/** Drop queued turns, all or those of these: their messages stay, their runs end, and one that failed says why. */
 export function dropTurns(
   step: SessionStep,
-  status: "interrupted" | "error",
+  why: "interrupted" | RunFailure,
   isDropped: (turn: QueuedTurn) => boolean = () => true,
 ): void {
   const sessionId = step.context.id;
   for (const { messageId, runId } of step.context.turns.filter(isDropped)) {
+    const status = why === "interrupted" ? why : "error";
     step.facts.push({ type: "message.status", sessionId, messageId, status });
-    if (status === "error") {
-      noteFailure(step, runId, { errorCode: "rejected", message: ERRORS.rejected.text });
-    }
+    if (why !== "interrupted") noteFailure(step, runId, why);
     complete(step, runId, NO_USAGE, { cancelled: true });
   }
   step.context.turns = step.context.turns.filter((turn) => !isDropped(turn));

@@ -18,6 +18,7 @@ export function compareCatalogs(before: Catalog, after: Catalog): CatalogChange 
     policy: !isDeepStrictEqual(before.policy, after.policy),
     priority_rules: !isDeepStrictEqual(before.priorityRules, after.priorityRules),
     restrictions: !isDeepStrictEqual(before.restrictions, after.restrictions),
+    budgets: !isDeepStrictEqual(before.budgets, after.budgets),
     claims: !isDeepStrictEqual(before.assertions, after.assertions),
     user_preferences: !isDeepStrictEqual(before.overrides, after.overrides),
   };

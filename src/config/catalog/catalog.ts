@@ -284,6 +284,23 @@ const Restriction = z
   );
 export type Restriction = z.infer<typeof Restriction>;
 
+/** The largest number of runs or tokens that a budget can have. */
+const MAX_BUDGET = 1_000_000_000_000;
+
+const Budget = z
+  .strictObject({
+    /** Whose turns count together: those of an owner, or those of an agent. */
+    per: z.enum(["owner", "agent"]),
+    /** Only turns of this agent count. Left out: each agent has the budget, or an owner has it for all agents. */
+    agent: AgentId.optional(),
+    runs: z.int().min(1).max(MAX_BUDGET).optional(),
+    tokens: z.int().min(1).max(MAX_BUDGET).optional(),
+    within: duration({ min: "1s", max: "365d" }),
+  })
+  .refine(({ runs, tokens }) => runs !== undefined || tokens !== undefined, "needs runs or tokens, or both")
+  .transform(({ agent, within, ...rest }) => ({ ...rest, agentId: agent, withinMs: within }));
+export type Budget = z.infer<typeof Budget>;
+
 const UserPreferences = z.record(
   Name,
   z.strictObject({ agent_priority_overrides: z.record(AgentId, priority).default({}) }),
@@ -312,6 +329,11 @@ export const CatalogFile = z.strictObject({
     .default([])
     .describe("Flags of a floor, hours and days at which only some agents are heard."),
   user_preferences: UserPreferences.default({}).describe("Priorities of one user, by user id."),
+  budgets: z
+    .array(Budget)
+    .max(100)
+    .default([])
+    .describe("How many turns may begin, and how many tokens they may use, per owner or agent within a time."),
   claims: z
     .array(PolicyAssertion)
     .max(100)
@@ -336,6 +358,7 @@ export interface Catalog {
   /** Whether any agent has a lease; otherwise heartbeats have no effect. */
   readonly hasLeases: boolean;
   readonly overrides: ReadonlyMap<string, ReadonlyMap<string, number>>;
+  readonly budgets: readonly Budget[];
   /** `claims` of the file: what `interlock prove` checks. The server does not use them. */
   readonly assertions: readonly PolicyAssertion[];
   /** Identifies the catalogue in logs and at `/ready`. */
@@ -362,6 +385,7 @@ export function toCatalog(file: z.infer<typeof CatalogFile>, hash: string): Cata
         new Map(Object.entries(preferences.agent_priority_overrides)),
       ]),
     ),
+    budgets: file.budgets,
     assertions: file.claims,
     hash,
   };

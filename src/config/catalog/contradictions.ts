@@ -29,7 +29,26 @@ export function findContradictions({ agents = [], ...rest }: LenientCatalog): Va
   return [
     ...agents.flatMap((agent, index) => findInAgent(agent, index, external, critical)),
     ...findPriorityChanges(rest, critical),
+    ...findInBudgets(rest, external),
   ];
+}
+
+/** Budgets that count nothing, and those that count what another one counts. */
+function findInBudgets({ budgets }: Pick<LenientCatalog, "budgets">, external: ReadonlySet<string>): ValueFault[] {
+  const seen = new Set<string>();
+  return budgets.flatMap(({ per, agent, within, ...limits }, index): ValueFault[] => {
+    if (agent !== undefined && external.has(agent)) {
+      const message = `must not name ${agent}: an external agent takes no turns`;
+      return [{ path: ["budgets", index, "agent"], message }];
+    }
+    return (["runs", "tokens"] as const).flatMap((key) => {
+      const name = JSON.stringify([per, agent, within, key]);
+      const isTwice = seen.has(name) && limits[key] !== undefined;
+      if (limits[key] !== undefined) seen.add(name);
+      const message = "another budget limits the same within the same time";
+      return isTwice ? [{ path: ["budgets", index, key], message }] : [];
+    });
+  });
 }
 
 function namesOf(agents: readonly LenientAgent[]): ReadonlySet<string> {

@@ -63,7 +63,7 @@ interface Reference {
 /** Every key that names an agent. Skips keys that cannot be names of agents: the schema refuses them. */
 function* referencesIn(
   agents: readonly LenientAgent[],
-  { default_agent, priority_rules, restrictions, user_preferences, claims }: Omit<LenientCatalog, "agents">,
+  { default_agent, priority_rules, restrictions, user_preferences, budgets, claims }: Omit<LenientCatalog, "agents">,
 ): Generator<Reference> {
   if (default_agent !== undefined) yield { name: default_agent, path: ["default_agent"] };
   for (const [index, { sub_agents, replaces, yields_to, beneath }] of agents.entries()) {
@@ -79,6 +79,9 @@ function* referencesIn(
   }
   for (const [user, { agent_priority_overrides: overrides }] of Object.entries(user_preferences)) {
     yield* inKeys(overrides, "user_preferences", user, "agent_priority_overrides");
+  }
+  for (const [index, { agent }] of budgets.entries()) {
+    if (agent !== undefined) yield { name: agent, path: ["budgets", index, "agent"] };
   }
   for (const [index, claim] of claims.entries()) {
     for (const { name, path } of namesInAssertion(claim)) yield { name, path: ["claims", index, ...path] };

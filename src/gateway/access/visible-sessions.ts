@@ -32,7 +32,10 @@ import type {
   StoredSessionPage,
   StoredSessionQuery,
   StoredSessionView,
+  StoredUsagePage,
+  StoredUsageQuery,
   StoreSecret,
+  UsageStore,
   ViewStore,
   Whereabouts,
 } from "../../store/store.ts";
@@ -40,7 +43,13 @@ import type { Caller } from "./caller.ts";
 import type { KnownAddresses, SessionAddress } from "./known-addresses.ts";
 
 export interface VisibleSessionsOptions {
-  store: ViewStore & MessageStore & LogStore & BlobStore & StoreSecret & Pick<FloorStore, "loadSession">;
+  store: ViewStore &
+    MessageStore &
+    LogStore &
+    BlobStore &
+    UsageStore &
+    StoreSecret &
+    Pick<FloorStore, "loadSession">;
   addresses: KnownAddresses;
 }
 
@@ -129,6 +138,12 @@ export class VisibleSessions {
     const onFloors = await this.#options.store.listSessions({ ...query, userId });
     const owned = await this.#options.store.listSessions({ ...query, ownerId: userId });
     return [...new Map([...onFloors.sessions, ...owned.sessions].map((session) => [session.id, session])).values()];
+  }
+
+  /** What turns used: those of all owners for operators, and else the caller's own. */
+  usage(query: StoredUsageQuery): Promise<StoredUsagePage> {
+    const ownerId = this.#caller.isOperator ? query.ownerId : this.#caller.ownerId;
+    return this.#options.store.listUsage({ ...query, ownerId });
   }
 
   /** The session with its newest `messages` messages. @throws AppError `session_not_found` */

@@ -2,6 +2,7 @@ import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from
 import { hasZodFastifySchemaValidationErrors } from "fastify-type-provider-zod";
 import { z } from "zod";
 import { BOUNDS } from "../../config/bounds.ts";
+import { SpentBudget } from "../../protocol/budget.ts";
 import { Decision } from "../../protocol/decision.ts";
 import { AppError, ERROR_CODES, ERRORS } from "../../protocol/errors.ts";
 import { AgentInfo, Session } from "../../protocol/session.ts";
@@ -30,6 +31,7 @@ export const Problem = z
     seq: z.number().optional().meta({ description: "with `stale`: of its newest event" }),
     commandId: z.string().optional(),
     retryAfterMs: z.number().optional(),
+    budget: SpentBudget.optional().meta({ description: "with `budget_exhausted`" }),
   })
   .meta({ id: "Problem" });
 

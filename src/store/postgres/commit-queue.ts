@@ -20,12 +20,24 @@ interface WaitingCommit {
   answer: PromiseWithResolvers<CommitOutcome>;
 }
 
+/** Commits that are sent one at a time each, and not in groups. */
+interface Lane {
+  readonly waiting: WaitingCommit[];
+  underWay: number;
+  readonly max: number;
+}
+
 /**
  * Statements of commits under way at once. On two cores, more of them make smaller groups, and fewer commits a second.
  */
 const MAX_STATEMENTS = 4;
 /** Commits under way at once, beside these, of floors that another session locks. */
 const APART = 4;
+/**
+ * Commits under way at once, beside these, that count towards budgets. They wait for each other's, so more of them would
+ * only take connections.
+ */
+const COUNTED = 2;
 /** Floors known to be locked. A further one replaces a floor that was not found locked lately. */
 const MAX_LOCKED = 1_024;
 /** The maximum number of changes of a group. */
@@ -52,8 +64,9 @@ export class CommitQueue {
   #underWay = 0;
   readonly #locked = new RecentMap<FloorId, true>(MAX_LOCKED);
   /** Changes of locked floors. */
-  readonly #apart: WaitingCommit[] = [];
-  #apartUnderWay = 0;
+  readonly #apart: Lane = { waiting: [], underWay: 0, max: APART };
+  /** Changes that count towards budgets, also of two floors. */
+  readonly #counted: Lane = { waiting: [], underWay: 0, max: COUNTED };
 
   constructor(committer: Committer, clock: Clock) {
     this.#committer = committer;
@@ -67,24 +80,25 @@ export class CommitQueue {
    */
   async commit(change: FloorChange): Promise<CommitOutcome> {
     // A statement for two floors has no others, so that a conflict of one of them undoes nothing else.
-    if (change.along) return await this.#committer.commit(change);
-    const queue = this.#locked.has(change.floorId) ? this.#apart : this.#waiting;
+    if (change.along && !change.budgets) return await this.#committer.commit(change);
+    const lane = change.budgets ? this.#counted : this.#locked.has(change.floorId) ? this.#apart : undefined;
+    const queue = lane?.waiting ?? this.#waiting;
     if (queue.length >= MAX_WAITING_COMMITS) throw new AppError("unavailable", "too many commits are waiting");
     const answer = Promise.withResolvers<CommitOutcome>();
     queue.push({ change, until: this.#clock.now() + PATIENCE_MS, answer });
-    if (queue === this.#apart) this.#sendApart();
+    if (lane) this.#sendAlone(lane);
     else this.#sendNext();
     return await answer.promise;
   }
 
-  #sendApart(): void {
-    while (this.#apartUnderWay < APART && this.#apart.length > 0) {
-      const next = this.#apart.shift()!;
+  #sendAlone(lane: Lane): void {
+    while (lane.underWay < lane.max && lane.waiting.length > 0) {
+      const next = lane.waiting.shift()!;
       if (!this.#isInTime(next)) continue;
-      this.#apartUnderWay += 1;
+      lane.underWay += 1;
       void this.#commitAlone(next).then(() => {
-        this.#apartUnderWay -= 1;
-        this.#sendApart();
+        lane.underWay -= 1;
+        this.#sendAlone(lane);
       });
     }
   }

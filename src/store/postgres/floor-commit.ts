@@ -4,11 +4,12 @@ import { flow } from "../../shared/flow.ts";
 import { cleanText } from "../../shared/text.ts";
 import { detailsOf, sessionRowsOf } from "../rows.ts";
 import { tsVector, wordsOf } from "../search-words.ts";
-import type { CommitOutcome, FloorChange, MessageWrite } from "../store.ts";
+import type { BudgetCount, CommitOutcome, FloorChange, MessageWrite, OverBudget } from "../store.ts";
 import { type Database, StatementRefused } from "./connections/connection-pool.ts";
 
 const COMMIT = { name: "commit", text: "SELECT commit_floor($1) AS done" };
 const COMMIT_BOTH = { name: "commit-both", text: "SELECT commit_both($1) AS done" };
+const COMMIT_COUNTED = { name: "commit-counted", text: "SELECT commit_counted($1, $2) AS over" };
 const COMMIT_ALL = { name: "commit-all", text: "SELECT commit_floors($1) AS done" };
 const CONTENTS = {
   name: "contents",
@@ -69,12 +70,30 @@ export class FloorCommit {
 
   async #write(change: FloorChange, contents: Contents): Promise<CommitOutcome> {
     flow.onHop?.("postgres", change.floorId);
-    const { along } = change;
+    const { along, budgets } = change;
+    if (budgets) return await this.#writeCounted(change, budgets, contents);
     const [statement, rows] = along
       ? [COMMIT_BOTH, [change, along].toSorted(byFloor).map((each) => rowsOf(each, contents))]
       : [COMMIT, rowsOf(change, contents)];
     const [row] = await this.#db.query<{ done: boolean }>(statement, [cleanJson(rows)]);
     return outcomeOf(row!.done);
+  }
+
+  async #writeCounted(
+    change: FloorChange,
+    budgets: readonly BudgetCount[],
+    contents: Contents,
+  ): Promise<CommitOutcome> {
+    const changes = [change, ...(change.along ? [change.along] : [])].toSorted(byFloor);
+    const counts = budgets.map(({ scope, ownerId, withinMs, time, add, max }) => {
+      return { scope, owner_id: ownerId, within: withinMs, at: time, add, max };
+    });
+    const rows = changes.map((each) => rowsOf(each, contents));
+    const [row] = await this.#db.query<{ over: OverBudget["over"] | null }>(COMMIT_COUNTED, [
+      cleanJson(counts),
+      cleanJson(rows),
+    ]);
+    return row!.over ? { over: row!.over } : "committed";
   }
 
   async #contentsAfter({ messages: own, along }: FloorChange): Promise<Contents> {
@@ -158,6 +177,11 @@ function rowsOf(change: FloorChange, contents: Contents) {
     reserved: reserved ? JSON.stringify(reserved) : null,
     adopted: orNull(
       (change.staged ?? []).map(({ sessionId, stagedAs }) => ({ session_id: sessionId, staged_as: stagedAs })),
+    ),
+    usage: orNull(
+      (change.usage ?? []).map(({ ownerId, agentId, ...counts }) => {
+        return { owner_id: ownerId, agent_id: agentId, ...counts };
+      }),
     ),
     alarm: change.alarm ?? null,
     floor_hash: hash,

@@ -18,6 +18,7 @@ import { smallWriter } from "./small-writer.ts";
 import { isServerAnswer, reasonOf } from "./sql-state.ts";
 import { stagedQueries } from "./staged-queries.ts";
 import { stateQueries } from "./state-queries.ts";
+import { usageQuery } from "./usage-query.ts";
 import { viewQueries } from "./view-queries.ts";
 
 /** Connections of one node; further statements wait. By default a server takes 100, for all nodes together. */
@@ -96,6 +97,7 @@ function storeOn(pool: PostgresPool, { epoch, secret }: Meta, identity: StoreIde
     ...state,
     ...viewQueries(pool),
     ...sessionListQuery(pool),
+    ...usageQuery(pool),
     ...smallWriter(pool),
     ...stagedQueries(pool),
     ...pruneQueries(pool),

@@ -19,6 +19,7 @@ import { fileFaultOf } from "./result-code.ts";
 import { sessionListRead } from "./session-list.ts";
 import { smallWrites } from "./small-writes.ts";
 import { stateReads } from "./state-reads.ts";
+import { usageRead } from "./usage-read.ts";
 import { viewReads } from "./view-reads.ts";
 import { WriterThread } from "./writer/writer-thread.ts";
 
@@ -107,6 +108,7 @@ function storeOn(db: ReadConnection, thread: WriterThread, { meta, faults, relea
     ...viewReads(db),
     ...sessionListRead(db),
     ...floorListRead(db),
+    ...usageRead(db),
     ...smallWrites(thread),
     epoch: meta.epoch,
     secret: meta.secret,
@@ -117,7 +119,9 @@ function storeOn(db: ReadConnection, thread: WriterThread, { meta, faults, relea
       const { along, ...own } = change;
       const written = (each: FloorChange) => ({ ...each, sessions: sessionRowsOf(each) });
       const job = { kind: "change", change: written(own), along: along && written(along) } as const;
-      return (await thread.add(job)) === "conflict" ? "conflict" : "committed";
+      const outcome = await thread.add(job);
+      if (typeof outcome === "object") return outcome;
+      return outcome === "conflict" ? "conflict" : "committed";
     },
 
     /** Finish pending writes and refuse new ones as `unavailable`. Further calls do nothing. */

@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeEach, describe } from "vitest";
 import type { Store } from "../../../src/store/store.ts";
 import { FloorWriter } from "../../support/stores/floor-writer.ts";
+import { budgetContract } from "./store-budgets.ts";
 import { commitContract } from "./store-commit.ts";
 import { definitionContract } from "./store-definitions.ts";
 import { historiesContract } from "./store-histories.ts";
@@ -43,6 +44,7 @@ export const WRITING = [
   viewContract,
   searchContract,
   pruneContract,
+  budgetContract,
 ];
 
 /** The contract of the port, for every implementation; `contracts`: only these parts of it. */

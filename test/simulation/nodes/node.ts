@@ -113,6 +113,7 @@ export class NodeProcess {
           lapsed: () => world.count("lapses"),
           // Failed actors are logged.
           broken() {},
+          budgetSpent() {},
         },
       });
       const membership = world.members.link(this.life, name, LEASE_MS);

@@ -66,6 +66,8 @@ class KeptMetrics implements HostMetrics {
   broken(kind: string): void {
     this.breaks.push(kind);
   }
+
+  budgetSpent(): void {}
 }
 
 /** A host over a store. The test controls the commits, the clock, the catalogue and the arming of effects. */
@@ -84,6 +86,7 @@ export class HostStage {
   entered = 0;
   #asked = 0;
   readonly #node: string;
+  readonly #maxFloors: number;
   readonly #beneath: Store;
 
   private constructor(
@@ -93,6 +96,7 @@ export class HostStage {
   ) {
     const { clock, bus, maxFloors } = options;
     this.#node = node;
+    this.#maxFloors = maxFloors;
     this.#beneath = beneath;
     this.clock = clock;
     this.bus = bus;
@@ -125,7 +129,7 @@ export class HostStage {
   /** Another node's host over the same store and bus, which does not know this one. */
   neighbour(): HostStage {
     const { clock, bus, catalog } = this;
-    const other = new HostStage(`${this.#node}2`, this.#beneath, { clock, bus, maxFloors: 16 });
+    const other = new HostStage(`${this.#node}2`, this.#beneath, { clock, bus, maxFloors: this.#maxFloors });
     other.catalog = catalog;
     return other;
   }

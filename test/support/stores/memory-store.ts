@@ -15,6 +15,7 @@ import type { Message } from "../../../src/protocol/message.ts";
 import type { Session } from "../../../src/protocol/session.ts";
 import { LOG_BYTES, readPage, rowsWithin, weightOfEvent } from "../../../src/store/row-page.ts";
 import {
+  type BudgetCount,
   type CommitOutcome,
   type ConnectionRow,
   type DeletedSession,
@@ -25,6 +26,7 @@ import {
   type LogSlice,
   type MessageRange,
   type MessageWrite,
+  type OverBudget,
   type Receipt,
   type ReceiptKey,
   type SessionRow,
@@ -54,6 +56,7 @@ export class MemoryStore implements Store {
   readonly viewFloor = without;
   readonly listSessions = without;
   readonly listLogs = without;
+  readonly listUsage = without;
   readonly readFloorLogBack = without;
   readonly putBlob = without;
   readonly getBlob = without;
@@ -125,6 +128,8 @@ export class MemoryStore implements Store {
     for (const each of changes)
       if (this.versionOf(each.floorId) !== each.expected || this.#tables.isTaken(each)) return "conflict";
     for (const each of changes) this.#tables.checkWhole(each);
+    const over = this.#tables.count(change.budgets ?? []);
+    if (over) return over;
     for (const each of changes) {
       this.#tables.write(each);
       this.onCommit(each);
@@ -320,6 +325,7 @@ class MemoryTables {
   readonly effects = new Map<EffectId, RunEffect>();
   readonly receipts = new Map<string, Receipt>();
   readonly connections = new Map<ConnectionId, ConnectionRow>();
+  readonly #windows = new Map<string, { endsAt: number; used: number }>();
   readonly #draftKeys = new Map<string, number>();
 
   /** A draft's place among all, which does not change when others finish. */
@@ -328,6 +334,22 @@ class MemoryTables {
     const key = this.#draftKeys.get(name) ?? this.#draftKeys.size + 1;
     this.#draftKeys.set(name, key);
     return key;
+  }
+
+  /** Add to the windows of budgets, all or nothing. @returns those that are used up */
+  count(counts: readonly BudgetCount[]): OverBudget | undefined {
+    const sums = counts.map((count) => {
+      const { scope, time, withinMs, add } = count;
+      const known = this.#windows.get(scope);
+      const { endsAt, used } = known && known.endsAt > time ? known : { endsAt: time + withinMs, used: 0 };
+      return { count, window: { endsAt: Math.min(endsAt, time + withinMs), used: used + add } };
+    });
+    const over = sums.flatMap(({ count: { scope, max, add }, window: { used, endsAt } }) =>
+      max === undefined || used <= max ? [] : [{ scope, room: Math.max(0, max - (used - add)), freeAt: endsAt }],
+    );
+    if (over.length > 0) return { over };
+    for (const { count, window } of sums) this.#windows.set(count.scope, window);
+    return undefined;
   }
 
   /** Whether a change contains ids that exist already, or that belong to another floor. */

@@ -75,7 +75,10 @@ test("expired rows are pruned every minute: receipts after a day, and events aft
   await clock.advance(1);
   const now = clock.now();
   expect(asked).toEqual([
-    { now, receiptsBefore: now - DAY, stagedBefore: now - HOUR, eventsBefore: now - 30 * DAY, limit: 100 },
+    {
+      ...{ now, receiptsBefore: now - DAY, stagedBefore: now - HOUR, eventsBefore: now - 30 * DAY, limit: 100 },
+      usage: { day: Math.floor(now / DAY) - 400, sumDay: Math.floor(now / DAY) - 2, time: now },
+    },
   ]);
   await clock.advance(3 * MINUTE);
   expect(asked).toHaveLength(4);

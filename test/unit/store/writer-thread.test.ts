@@ -49,7 +49,7 @@ test("the writes of one turn of the event loop are sent together", async () => {
 test("a write is not delayed until earlier ones are answered", async () => {
   const other = openWriter(settings);
   other.exec("BEGIN IMMEDIATE");
-  const adds: Promise<string>[] = [];
+  const adds: Promise<unknown>[] = [];
   for (let n = 0; n < 3; n++) {
     adds.push(thread.add(PROBE));
     await nextTurn();

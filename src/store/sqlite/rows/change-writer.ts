@@ -11,6 +11,7 @@ import type { LogBlocks } from "./log-blocks.ts";
 import { MessageRowWriter } from "./message-row-writer.ts";
 import { SessionWriter } from "./session-writer.ts";
 import { StagedWriter } from "./staged-writer.ts";
+import { UsageWriter } from "./usage-writer.ts";
 import { WordIndex } from "./word-index.ts";
 
 /** The keys of the sessions that a change writes to. */
@@ -20,6 +21,7 @@ type StoredSessions = ReadonlyMap<SessionId, KnownSession | undefined>;
 /** Writes a floor's change, inside the open transaction. */
 export class ChangeWriter {
   readonly staged: StagedWriter;
+  readonly usage: UsageWriter;
   readonly #known: KnownRows;
   readonly #sessions: SessionWriter;
   readonly #messages: MessageRowWriter;
@@ -41,6 +43,7 @@ export class ChangeWriter {
     this.#events = new EventWriter(db, blocks);
     this.#messages = new MessageRowWriter(db, words, this.#events);
     this.staged = new StagedWriter(db, this.#messages);
+    this.usage = new UsageWriter(db);
     this.#findFloor = prepareQuery(db, "SELECT floor_key AS key, version FROM floors WHERE id = ?");
     this.#addFloor = db.prepare(
       "INSERT INTO floors (version, head, format, flags, reserved, snapshot, alarm, id, floor_hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -81,6 +84,7 @@ export class ChangeWriter {
     for (const log of change.logs) this.#messages.addLog(sessionKeys(log.sessionId), log);
     this.#writeEvents(change, floorKey, sessionKeys);
     this.#writeEnds(change, floorKey);
+    if (change.usage) this.usage.add(floorKey, change.usage);
     return "done";
   }
 

@@ -1,10 +1,11 @@
 // Rule C5 of docs/inside/correctness.md.
 import type { DatabaseSync, StatementSync } from "node:sqlite";
-import type { Blob, ConnectionRow } from "../../store.ts";
+import type { Blob, BudgetCount, ConnectionRow } from "../../store.ts";
 import type { FileGuard } from "../file-identity.ts";
 import { LogCheckpoint } from "../log-checkpoint.ts";
 import { fileFaultOf } from "../result-code.ts";
 import {
+  type ChangeJob,
   isFailure,
   type Job,
   type Result,
@@ -43,7 +44,7 @@ export class JobWriter {
     const blocks = new LogBlocks(db, this.#known);
     this.#changes = new ChangeWriter(db, this.#known, blocks);
     this.#definitions = new DefinitionWriter(db);
-    this.#pruner = new Pruner(db, this.#changes.staged, blocks);
+    this.#pruner = new Pruner(db, this.#changes.staged, this.#changes.usage, blocks);
     this.#begin = db.prepare("BEGIN IMMEDIATE");
     this.#commit = db.prepare("COMMIT");
     this.#addConnection = db.prepare(`
@@ -103,7 +104,7 @@ export class JobWriter {
   #write(job: Job): WriteOutcome {
     switch (job.kind) {
       case "change":
-        return job.along ? this.#writeBoth(job.change, job.along) : this.#changes.write(job.change);
+        return job.change.budgets ? this.#writeCounted(job, job.change.budgets) : this.#writeChange(job);
       case "connection":
         return this.#saveConnection(job.row);
       case "blob":
@@ -131,6 +132,19 @@ export class JobWriter {
         this.#known.forget();
         return this.#pruner.prune(job.limits) ? "more" : "done";
     }
+  }
+
+  #writeChange({ change, along }: ChangeJob): WriteOutcome {
+    return along ? this.#writeBoth(change, along) : this.#changes.write(change);
+  }
+
+  /** Write the change, if what it adds to budgets stays within them. */
+  #writeCounted(job: ChangeJob, budgets: readonly BudgetCount[]): WriteOutcome {
+    this.#db.exec("SAVEPOINT counted");
+    const outcome = this.#changes.usage.count(budgets) ?? this.#writeChange(job);
+    if (outcome !== "done") this.#db.exec("ROLLBACK TO counted");
+    this.#db.exec("RELEASE counted");
+    return outcome;
   }
 
   /** Write the changes of two floors, or neither. */

@@ -5,6 +5,7 @@ import { isInBlock } from "../log-block.ts";
 import { prepareQuery, type Query } from "../query.ts";
 import type { LogBlocks } from "./log-blocks.ts";
 import type { StagedWriter } from "./staged-writer.ts";
+import type { UsageWriter } from "./usage-writer.ts";
 
 interface PrunableSession {
   key: number;
@@ -25,13 +26,15 @@ export class Pruner {
   readonly #tombstones: StatementSync;
   readonly #connections: StatementSync;
   readonly #blobs: StatementSync;
+  readonly #usage: UsageWriter;
   readonly #oldestSession: Query<PrunableSession>;
   readonly #prunableEvents: Query<PrunableEvent>;
   readonly #setSession: StatementSync;
   readonly #setFloor: StatementSync;
 
-  constructor(db: DatabaseSync, staged: StagedWriter, blocks: LogBlocks) {
+  constructor(db: DatabaseSync, staged: StagedWriter, usage: UsageWriter, blocks: LogBlocks) {
     this.#staged = staged;
+    this.#usage = usage;
     this.#blocks = blocks;
     this.#receipts = db.prepare(`
       DELETE FROM receipts WHERE receipt_key IN
@@ -68,7 +71,7 @@ export class Pruner {
   }
 
   /** True while more may remain. */
-  prune({ now, eventsBefore, receiptsBefore, stagedBefore, limit }: PruneLimits): boolean {
+  prune({ now, eventsBefore, receiptsBefore, stagedBefore, usage, limit }: PruneLimits): boolean {
     const deleted = [
       this.#receipts.run(receiptsBefore, limit).changes,
       this.#tombstones.run(receiptsBefore, limit).changes,
@@ -76,6 +79,7 @@ export class Pruner {
       this.#blobs.run(now - BLOB_GRACE_MS, now - BLOB_UNUSED_MS, limit).changes,
       stagedBefore === undefined ? 0 : this.#staged.prune(stagedBefore, limit),
       eventsBefore === undefined ? 0 : this.#pruneEvents(eventsBefore, limit),
+      usage === undefined ? 0 : this.#usage.prune(usage, limit),
     ];
     return deleted.some((count) => Number(count) >= limit);
   }

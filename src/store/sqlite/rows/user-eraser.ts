@@ -20,6 +20,8 @@ const ERASURES = [
     ON b.block BETWEEN f.floor_key << 27 AND f.floor_key << 27 | 0x7ffffff)`,
   "DELETE FROM effects WHERE floor_key IN (SELECT floor_key FROM forgotten)",
   "DELETE FROM receipts WHERE caller = 'owner:' || ?1 OR floor_key IN (SELECT floor_key FROM forgotten)",
+  "DELETE FROM usage WHERE owner_id = ?1",
+  "DELETE FROM budgets WHERE owner_id = ?1",
   "DELETE FROM tombstones WHERE owner_id = ?1 OR floor_key IN (SELECT floor_key FROM forgotten)",
   "DELETE FROM connections WHERE ?1 IN (binding ->> 'userId', binding ->> 'ownerId')",
   "UPDATE floors SET low_water = head WHERE floor_key IN (SELECT floor_key FROM forgotten)",

@@ -5,6 +5,7 @@ import type {
   ConnectionRow,
   FloorChange,
   Jumps,
+  OverBudget,
   PruneLimits,
   StagedId,
   StoredDefinitionChange,
@@ -15,9 +16,15 @@ import type { FileFault } from "../result-code.ts";
 /** A floor's change with the rows of its sessions. */
 export type WrittenChange = Omit<FloorChange, "sessions" | "along"> & { sessions: SessionSqlRow[] };
 
+export interface ChangeJob {
+  kind: "change";
+  change: WrittenChange;
+  along?: WrittenChange | undefined;
+}
+
 /** A write. Jobs of all kinds share transactions, in the order of their arrival. */
 export type Job =
-  | { kind: "change"; change: WrittenChange; along?: WrittenChange | undefined }
+  | ChangeJob
   | { kind: "connection"; row: ConnectionRow }
   | { kind: "blob"; sessionId: string; blob: Blob }
   | { kind: "stage"; stagedAs: StagedId; messages: readonly Message[]; now: number }
@@ -32,9 +39,9 @@ export type Job =
 
 /**
  * `conflict`: nothing was written. `more`: expired rows remain, or free pages with deleted data. `missing`: the row to
- * copy does not exist.
+ * copy does not exist. `OverBudget`: nothing was written.
  */
-export type WriteOutcome = "done" | "conflict" | "more" | "missing";
+export type WriteOutcome = "done" | "conflict" | "more" | "missing" | OverBudget;
 
 /** The outcome of a job. */
 export type Result = WriteOutcome | WriteFailure;

@@ -1,0 +1,162 @@
+// Rule C35 of docs/inside/correctness.md.
+import type { Budget, Catalog } from "../../config/catalog/catalog.ts";
+import type { SpentBudget } from "../../protocol/budget.ts";
+import type { RunId } from "../../protocol/ids.ts";
+import { textIn } from "../../protocol/locale.ts";
+import type { FloorTime } from "../../shared/floor-time.ts";
+import type { BudgetCount, OverBudget, UsageCount } from "../../store/store.ts";
+import type { BegunTurn, BudgetRefusal, UsedTokens } from "../facts.ts";
+
+const DAY_MS = 86_400_000;
+const KINDS = ["runs", "tokens"] as const;
+
+/** What a change counts. */
+export interface Counted {
+  /** In the order in which they began. */
+  begun: readonly BegunTurn[];
+  used: readonly UsedTokens[];
+}
+
+/** What the changes of two floors count together. */
+export const joined = (one: Counted, other: Counted): Counted => ({
+  begun: [...one.begun, ...other.begun],
+  used: [...one.used, ...other.used],
+});
+
+type Subject = Pick<BegunTurn, "ownerId" | "agentId">;
+
+/** A limit of a budget, for one owner or agent. */
+interface Limit {
+  scope: string;
+  budget: Budget;
+  kind: (typeof KINDS)[number];
+}
+
+/** The limits that count what this agent does for this owner. */
+function limitsOf(budgets: readonly Budget[], subject: Subject): Limit[] {
+  return budgets
+    .filter(({ agentId }) => agentId === undefined || agentId === subject.agentId)
+    .flatMap((budget) =>
+      KINDS.filter((kind) => budget[kind] !== undefined).map((kind) => {
+        const { per, agentId = "*", withinMs } = budget;
+        // A budget that is made larger or smaller goes on counting, so its limit is no part of the name.
+        const scope = [kind, withinMs, per, agentId, per === "owner" ? subject.ownerId : subject.agentId].join(" ");
+        return { scope, budget, kind };
+      }),
+    );
+}
+
+/** What a change adds to budgets, and up to which number. @param time of the commit */
+export function budgetCounts({ budgets }: Catalog, { begun, used }: Counted, time: FloorTime): BudgetCount[] {
+  const counts = new Map<string, BudgetCount>();
+  const count = ({ scope, budget }: Limit, { ownerId }: Subject, add: number, max?: number) => {
+    const owner = budget.per === "owner" ? { ownerId } : {};
+    const known = counts.get(scope) ?? { scope, ...owner, withinMs: budget.withinMs, time, add: 0 };
+    counts.set(scope, { ...known, add: known.add + add, ...(max !== undefined && { max }) });
+  };
+  for (const { usage, ...subject } of used) {
+    for (const limit of limitsOf(budgets, subject)) {
+      if (limit.kind === "tokens") count(limit, subject, usage.total_tokens);
+    }
+  }
+  for (const turn of begun) {
+    for (const limit of limitsOf(budgets, turn)) {
+      // How many tokens a turn uses is known at its end, so it begins while one token is left.
+      if (limit.kind === "tokens") count(limit, turn, 0, limit.budget.tokens! - 1);
+      else count(limit, turn, 1, limit.budget.runs);
+    }
+  }
+  return [...counts.values()];
+}
+
+/** The rows of usage that a change adds to. @param now ms since 1970 */
+export function usageCounts({ begun, used }: Counted, now: number): UsageCount[] {
+  const counts = new Map<string, UsageCount>();
+  const count = ({ ownerId, agentId }: Subject, runs: number, usage?: UsedTokens["usage"]) => {
+    const key = `${agentId} ${ownerId}`;
+    const known = counts.get(key);
+    counts.set(key, {
+      day: Math.floor(now / DAY_MS),
+      ownerId,
+      agentId,
+      runs: (known?.runs ?? 0) + runs,
+      input: (known?.input ?? 0) + (usage?.prompt_tokens ?? 0),
+      output: (known?.output ?? 0) + (usage?.completion_tokens ?? 0),
+      tokens: (known?.tokens ?? 0) + (usage?.total_tokens ?? 0),
+    });
+  };
+  for (const turn of begun) count(turn, 1);
+  for (const { usage, ...subject } of used) count(subject, 0, usage);
+  return [...counts.values()];
+}
+
+/**
+ * Which of the turns do not begin, because their commit would exceed budgets: those that came last, and all of a budget
+ * of tokens.
+ * @param now ms since 1970, at the floor's `time`
+ */
+export function refusedTurns(
+  { over }: OverBudget,
+  begun: readonly BegunTurn[],
+  catalog: Catalog,
+  { now, time }: { now: number; time: FloorTime },
+): Map<RunId, BudgetRefusal> {
+  const refused = new Map<RunId, BudgetRefusal>();
+  const room = new Map(over.map(({ scope, room: left }) => [scope, left]));
+  const ends = new Map(over.map(({ scope, freeAt }) => [scope, freeAt]));
+  for (const turn of begun) {
+    for (const { scope, budget, kind } of limitsOf(catalog.budgets, turn)) {
+      const left = room.get(scope);
+      if (left === undefined) continue;
+      room.set(scope, left - 1);
+      if (left > 0) continue;
+      const retryAfterMs = Math.max(1, ends.get(scope)! - time);
+      const known = refused.get(turn.runId);
+      if (known && known.retryAfterMs >= retryAfterMs) continue;
+      const label = catalog.agents.get(turn.agentId)?.label ?? turn.agentId;
+      const spent: SpentBudget = {
+        per: budget.per,
+        ...(budget.agentId !== undefined && { agentId: budget.agentId }),
+        [kind]: budget[kind],
+        withinMs: budget.withinMs,
+        freeAt: now + retryAfterMs,
+      };
+      refused.set(turn.runId, { message: sentenceOf(budget, label, retryAfterMs, turn.locale), retryAfterMs, spent });
+    }
+  }
+  return refused;
+}
+
+const UNITS = [
+  { ms: DAY_MS, en: "day", zh: "天" },
+  { ms: 3_600_000, en: "hour", zh: "小时" },
+  { ms: 60_000, en: "minute", zh: "分钟" },
+  { ms: 1_000, en: "second", zh: "秒" },
+] as const;
+
+/** The sentence that tells a person when the budget is free again. */
+function sentenceOf({ per }: Budget, label: string, waitMs: number, locale: string | undefined): string {
+  // Rounded up, so that nobody asks too early, and in a unit in which that adds little.
+  const unit = UNITS.find(({ ms }) => waitMs >= 1.5 * ms) ?? UNITS.at(-1)!;
+  const count = Math.ceil(waitMs / unit.ms);
+  const when = { en: `${count} ${unit.en}${count === 1 ? "" : "s"}`, zh: `${count} ${unit.zh}` };
+  const all =
+    per === "owner"
+      ? { en: `Your budget is used up. It is free again in ${when.en}.`, zh: `你的额度已用完，${when.zh}后恢复。` }
+      : {
+          en: `The budget of ${label} is used up. It is free again in ${when.en}.`,
+          zh: `${label}的额度已用完，${when.zh}后恢复。`,
+        };
+  return textIn(all, locale);
+}
+
+/** A commit would exceed budgets: nothing was written. */
+export class BudgetSpent extends Error {
+  readonly refused: ReadonlyMap<RunId, BudgetRefusal>;
+
+  constructor(refused: ReadonlyMap<RunId, BudgetRefusal>) {
+    super("the commit would exceed a budget");
+    this.name = "BudgetSpent";
+    this.refused = refused;
+  }
+}
