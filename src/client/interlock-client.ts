@@ -1,6 +1,7 @@
 /** The entry point of `interlock/client`: commands, event streams, and live views that streams keep current. */
-export type { InterlockDataParts } from "../protocol/chat-data.ts";
+
 export type { UsageRow } from "../protocol/budget.ts";
+export type { InterlockDataParts } from "../protocol/chat-data.ts";
 export type { Decision } from "../protocol/decision.ts";
 export type { FloorSummary, Reservation } from "../protocol/floor.ts";
 export type { HeardReport, NodeReport } from "../protocol/internal/node-report.ts";

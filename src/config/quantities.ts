@@ -30,6 +30,15 @@ export function duration(bound: { min?: string; max: string }) {
   });
 }
 
+const GROUPED = /^\d{1,3}(?:_\d{3})+$/;
+
+/** A schema for a whole number from 1 in a file, also with its digits in groups: `200_000`, which is text in YAML. */
+export function quantity(max: number) {
+  const number = z.int().min(1).max(max);
+  const grouped = z.string().regex(GROUPED, "a whole number, as in 200_000");
+  return z.union([number, grouped.transform((text) => Number(text.replaceAll("_", ""))).pipe(number)]);
+}
+
 const UNIT_BYTES = { B: 1, KiB: 1_024, MiB: 1_048_576, GiB: 1_073_741_824 } as const;
 const SIZE = /^(\d+)(B|KiB|MiB|GiB)$/;
 

@@ -11,14 +11,14 @@ const DAY_MS = 86_400_000;
 const KINDS = ["runs", "tokens"] as const;
 
 /** What a change counts. */
-export interface Counted {
+export interface CountedTurns {
   /** In the order in which they began. */
   begun: readonly BegunTurn[];
   used: readonly UsedTokens[];
 }
 
 /** What the changes of two floors count together. */
-export const joined = (one: Counted, other: Counted): Counted => ({
+export const countedTogether = (one: CountedTurns, other: CountedTurns): CountedTurns => ({
   begun: [...one.begun, ...other.begun],
   used: [...one.used, ...other.used],
 });
@@ -47,7 +47,7 @@ function limitsOf(budgets: readonly Budget[], subject: Subject): Limit[] {
 }
 
 /** What a change adds to budgets, and up to which number. @param time of the commit */
-export function budgetCounts({ budgets }: Catalog, { begun, used }: Counted, time: FloorTime): BudgetCount[] {
+export function budgetCounts({ budgets }: Catalog, { begun, used }: CountedTurns, time: FloorTime): BudgetCount[] {
   const counts = new Map<string, BudgetCount>();
   const count = ({ scope, budget }: Limit, { ownerId }: Subject, add: number, max?: number) => {
     const owner = budget.per === "owner" ? { ownerId } : {};
@@ -70,7 +70,7 @@ export function budgetCounts({ budgets }: Catalog, { begun, used }: Counted, tim
 }
 
 /** The rows of usage that a change adds to. @param now ms since 1970 */
-export function usageCounts({ begun, used }: Counted, now: number): UsageCount[] {
+export function usageCounts({ begun, used }: CountedTurns, now: number): UsageCount[] {
   const counts = new Map<string, UsageCount>();
   const count = ({ ownerId, agentId }: Subject, runs: number, usage?: UsedTokens["usage"]) => {
     const key = `${agentId} ${ownerId}`;

@@ -14,7 +14,7 @@ import type { BudgetCount, OverBudget, Receipt, ReceiptStore, SessionRow } from 
 import type { BudgetRefusal, DeadlineSources, Given } from "../facts.ts";
 import { type Activation, CommitConflict, loadActivation } from "./activation.ts";
 import type { Announcer } from "./announcer.ts";
-import { BudgetSpent, budgetCounts, type Counted, joined, refusedTurns } from "./budgets.ts";
+import { BudgetSpent, budgetCounts, type CountedTurns, countedTogether, refusedTurns } from "./budgets.ts";
 import { Departure, refuseStale } from "./departure.ts";
 import { BrokenActors } from "./floor-actors.ts";
 import { Ledger } from "./ledger.ts";
@@ -311,7 +311,7 @@ export class HostedFloor {
     if (!batch) return false;
     const left = departure?.hasLeft ? departure.ledger.close(departure.actors, this.#sources()) : undefined;
     const begunAt = clock.now();
-    const counted = left ? joined(batch.counted, left.counted) : batch.counted;
+    const counted = left ? countedTogether(batch.counted, left.counted) : batch.counted;
     const budgets = this.#budgetsOf(counted);
     const outcome = store.commit({ ...batch.change, ...(budgets && { budgets }), ...(left && { along: left.change }) });
     // Silence comes before sound, also for readers of both floors.
@@ -333,14 +333,14 @@ export class HostedFloor {
   }
 
   /** What counts towards budgets of the catalogue; undefined if nothing does. */
-  #budgetsOf(counted: Counted): BudgetCount[] | undefined {
+  #budgetsOf(counted: CountedTurns): BudgetCount[] | undefined {
     const catalog = this.#options.catalog();
     if (catalog.budgets.length === 0 || counted.begun.length + counted.used.length === 0) return undefined;
     const counts = budgetCounts(catalog, counted, this.#time());
     return counts.length > 0 ? counts : undefined;
   }
 
-  #spent(over: OverBudget, { begun }: Counted): BudgetSpent {
+  #spent(over: OverBudget, { begun }: CountedTurns): BudgetSpent {
     const { clock, catalog, metrics } = this.#options;
     const refused = refusedTurns(over, begun, catalog(), { now: clock.now(), time: this.#time() });
     for (const { spent } of refused.values()) metrics.budgetSpent(spent.per);

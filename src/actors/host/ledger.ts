@@ -10,7 +10,7 @@ import type { Trace } from "../../shared/ports/tracer.ts";
 import type { FloorChange, LogLineWrite, MessageWrite, Receipt, SessionRow, StagedSession } from "../../store/store.ts";
 import type { BegunTurn, DeadlineSources, DraftClose, Fact, UsedTokens } from "../facts.ts";
 import { reservationOf } from "../floor/arbiter-step.ts";
-import { type Counted, usageCounts } from "./budgets.ts";
+import { type CountedTurns, usageCounts } from "./budgets.ts";
 import type { FloorActors } from "./floor-actors.ts";
 import type { SessionMachineState } from "./session-machine-state.ts";
 import { SNAPSHOT_FORMAT, writeSnapshot } from "./snapshot.ts";
@@ -52,7 +52,7 @@ export interface Batch {
   /** The floor's alarm, if it has changed and is not off. */
   alarm: number | undefined;
   /** The turns that begin with it, and the tokens that it counts. */
-  counted: Counted;
+  counted: CountedTurns;
 }
 
 /** The key of a message among the unfinished ones. A message's id is unique within its session only. */

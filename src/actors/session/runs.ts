@@ -124,7 +124,7 @@ export function resumeRun(step: SessionStep): void {
  * End the current attempt. Only its reports in flight are still accepted (rule C12). A live attempt gets a stop signal,
  * and the session's next attempt waits for its end (rule C16).
  */
-function endAttempt(step: SessionStep, run: Run, failure?: RunFailure): void {
+function endAttempt(step: SessionStep, run: Run, failure?: TurnFailure): void {
   const { id: runId, attempt, reported, drafts: messages, agentId } = run;
   closeAll(step, run, "interrupted", failure);
   if (!run.live) return;
@@ -152,10 +152,10 @@ export function cancelRun(step: SessionStep): void {
   finishRun(step, run, true);
 }
 
-export type RunFailure = Omit<LoggedData<"error">, "availableAgents" | "runId">;
+export type TurnFailure = Omit<LoggedData<"error">, "availableAgents" | "runId">;
 
 /** Fail the run. Its messages and the user message are kept, and one message of the agent has the reason. */
-export function failRun(step: SessionStep, failure: RunFailure, expired?: RequestId): void {
+export function failRun(step: SessionStep, failure: TurnFailure, expired?: RequestId): void {
   if (!step.context.run) return;
   const run = editRun(step);
   if (expired) closeExpired(step, run, expired);
@@ -166,7 +166,7 @@ export function failRun(step: SessionStep, failure: RunFailure, expired?: Reques
 }
 
 /** Log why a run failed or did not begin, and keep it until the next turn begins. */
-export function noteFailure(step: SessionStep, runId: RunId, failure: RunFailure): void {
+export function noteFailure(step: SessionStep, runId: RunId, failure: TurnFailure): void {
   const { errorCode, message, retryAfterMs } = failure;
   const retryAt = retryAfterMs === undefined ? {} : { retryAt: step.given.now + retryAfterMs };
   step.context.failure = { errorCode, message, runId, ...retryAt };
@@ -174,7 +174,7 @@ export function noteFailure(step: SessionStep, runId: RunId, failure: RunFailure
 }
 
 /** An empty message with the reason, for a run that failed while its agent wrote none. */
-function addFailedMessage(step: SessionStep, run: Run, { errorCode, message }: RunFailure): void {
+function addFailedMessage(step: SessionStep, run: Run, { errorCode, message }: TurnFailure): void {
   const { context, facts, given } = step;
   context.messageCount += 1;
   facts.push({
@@ -228,13 +228,13 @@ export function complete(
  * result.
  * @param failure goes into the message that the session's own agent writes, if it writes one
  */
-function closeAll(step: SessionStep, run: Run, status: MessageStatus, failure?: RunFailure): void {
+function closeAll(step: SessionStep, run: Run, status: MessageStatus, failure?: TurnFailure): void {
   closeDrafts(step, run, status, failure);
   resolveInteractions(step, run, run.interactions, "abort");
   cutCalls(step, run);
 }
 
-function closeDrafts(step: SessionStep, run: Run, status: MessageStatus, failure?: RunFailure): void {
+function closeDrafts(step: SessionStep, run: Run, status: MessageStatus, failure?: TurnFailure): void {
   const { id: sessionId } = step.context;
   const finishedAt = step.given.now;
   for (const messageId of run.drafts) {

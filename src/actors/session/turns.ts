@@ -4,7 +4,7 @@ import { type AgentEntry, acceptsTurns } from "../../config/catalog/catalog.ts";
 import type { MessageId, RunId, SessionId } from "../../protocol/ids.ts";
 import type { CommandOf, TurnInput } from "../../protocol/internal/command.ts";
 import type { Message, MessageStatus } from "../../protocol/message.ts";
-import { cancelRun, complete, noteFailure, type RunFailure, startRun } from "./runs.ts";
+import { cancelRun, complete, noteFailure, startRun, type TurnFailure } from "./runs.ts";
 import { isAudible, lengthsOf, MAX_TURNS, NO_USAGE, type QueuedTurn } from "./session-context.ts";
 import { agentOf, answer, type InternalEvent, logEvent, refuseCommand, type SessionStep } from "./session-step.ts";
 import { titleOf } from "./session-title.ts";
@@ -216,7 +216,7 @@ function removeTurn(step: SessionStep, turn: SessionStep["context"]["turns"][num
 /** Drop queued turns, all or those of these: their messages stay, their runs end, and one that failed says why. */
 export function dropTurns(
   step: SessionStep,
-  why: "interrupted" | RunFailure,
+  why: "interrupted" | TurnFailure,
   isDropped: (turn: QueuedTurn) => boolean = () => true,
 ): void {
   const sessionId = step.context.id;

@@ -8,7 +8,7 @@ import type { AgentInfo } from "../../protocol/session.ts";
 import { WEEKDAYS } from "../../shared/wall-clock.ts";
 import { quote } from "../fault.ts";
 import { suggest } from "../nearest.ts";
-import { duration } from "../quantities.ts";
+import { duration, quantity } from "../quantities.ts";
 import { Adapter, resolveAdapter } from "./adapter.ts";
 import { hasHours, isDuring } from "./hours.ts";
 import { PolicyAssertion } from "./policy-assertions.ts";
@@ -293,8 +293,8 @@ const Budget = z
     per: z.enum(["owner", "agent"]),
     /** Only turns of this agent count. Left out: each agent has the budget, or an owner has it for all agents. */
     agent: AgentId.optional(),
-    runs: z.int().min(1).max(MAX_BUDGET).optional(),
-    tokens: z.int().min(1).max(MAX_BUDGET).optional(),
+    runs: quantity(MAX_BUDGET).optional(),
+    tokens: quantity(MAX_BUDGET).optional(),
     within: duration({ min: "1s", max: "365d" }),
   })
   .refine(({ runs, tokens }) => runs !== undefined || tokens !== undefined, "needs runs or tokens, or both")

@@ -42,7 +42,9 @@ export const LenientCatalog = entryOf({
   priority_rules: listOf(entryOf({ name: Text, agents: listOf(Name) })),
   restrictions: listOf(entryOf({ name: Text, allow: listOf(Name) })),
   user_preferences: mapOf(entryOf({ agent_priority_overrides: mapOf(z.unknown()) })),
-  budgets: listOf(entryOf({ per: Text, agent: Name, within: Text, runs: z.unknown().optional(), tokens: z.unknown().optional() })),
+  budgets: listOf(
+    entryOf({ per: Text, agent: Name, within: Text, runs: z.unknown().optional(), tokens: z.unknown().optional() }),
+  ),
   claims: listOf(z.unknown()),
 });
 export type LenientCatalog = z.infer<typeof LenientCatalog>;

@@ -43,13 +43,7 @@ import type { Caller } from "./caller.ts";
 import type { KnownAddresses, SessionAddress } from "./known-addresses.ts";
 
 export interface VisibleSessionsOptions {
-  store: ViewStore &
-    MessageStore &
-    LogStore &
-    BlobStore &
-    UsageStore &
-    StoreSecret &
-    Pick<FloorStore, "loadSession">;
+  store: ViewStore & MessageStore & LogStore & BlobStore & UsageStore & StoreSecret & Pick<FloorStore, "loadSession">;
   addresses: KnownAddresses;
 }
 

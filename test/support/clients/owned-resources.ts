@@ -131,6 +131,7 @@ export const OF_NOBODY = [
   "GET /ready",
   "GET /metrics",
   "GET /nodes",
+  "GET /usage",
   "DELETE /user/{id}",
   "GET /user/{id}/export",
   "POST /ticket",

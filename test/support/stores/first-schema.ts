@@ -6,6 +6,7 @@ import { FloorWriter, NOON } from "./floor-writer.ts";
 
 /** What the second migration does, backwards: the schema is that of the first one again. */
 export const TO_FIRST_SCHEMA = `
+  DROP TABLE usage; DROP TABLE budgets;
   ALTER TABLE floors RENAME COLUMN floor_hash TO partition;
   ALTER TABLE effects RENAME COLUMN floor_hash TO partition`;
 

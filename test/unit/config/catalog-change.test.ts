@@ -7,6 +7,7 @@ const AGENTS = "agents: [{ name: a }, { name: b }]";
 
 /** Each key of the file beside `agents`, with a value that is not its default. */
 const CHANGES: Readonly<Record<string, string>> = {
+  budgets: "[{ per: owner, runs: 5, within: 1h }]",
   claims: "[{ name: b goes on, never: { silenced: b, by: [a] } }]",
   default_agent: "b",
   mcp_servers: "[{ name: files, command: files }]",

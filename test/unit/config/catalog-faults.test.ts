@@ -173,6 +173,17 @@ it.each([
     "priority_rules: [{ name: r, adjust: 1 }, { name: r, adjust: 2 }]",
     "2:50 priority_rules[1].name: there is already a rule r",
   ],
+  ["budgets: [{ per: owner, agent: b, runs: 1, within: 1h }]", "2:32 budgets[0].agent: there is no agent b"],
+  ["budgets: [{ per: owner, within: 1h }]", "2:11 budgets[0]: needs runs or tokens, or both"],
+  ["budgets: [{ per: user, runs: 1, within: 1h }]", "budgets[0].per: must be"],
+  ["budgets: [{ per: owner, runs: 0, within: 1h }]", "budgets[0].runs: must be at least 1"],
+  ["budgets: [{ per: owner, tokens: 20_00, within: 1h }]", "budgets[0].tokens: must be a whole number, as in 200_000"],
+  ["budgets: [{ per: owner, runs: 1, within: 3600 }]", "budgets[0].within: must be a duration"],
+  ["budgets: [{ per: owner, runs: 1, within: 1ms }]", "budgets[0].within: must be at least 1s"],
+  [
+    "budgets: [{ per: owner, runs: 1, within: 1h }, { per: owner, runs: 2, tokens: 3, within: 1h }]",
+    "budgets[1].runs: another budget limits the same within the same time",
+  ],
   ["restrictions: [{ name: r, when: f, allow: [b] }]", "2:44 restrictions[0].allow[0]: there is no agent b"],
   [
     "restrictions: [{ name: r, when: f }, { name: r, when: g }]",

@@ -3,7 +3,7 @@ import type { DatabaseSync, StatementSync } from "node:sqlite";
 import type { BudgetCount, OverBudget, UsageCount, UsageLimits } from "../../store.ts";
 import { prepareQuery, type Query } from "../query.ts";
 
-/** The floor of rows that are summed over all floors: no floor has this key. */
+/** The key of what belongs to no floor: rows that are summed over all floors have it. */
 const SUMMED = 0;
 
 /** Writes what turns use, and counts it towards budgets, inside the open transaction. */

@@ -181,6 +181,7 @@ describe("/openapi.json", async () => {
       exportUser: "GET /user/{id}/export",
       getMetrics: "GET /metrics",
       listNodes: "GET /nodes",
+      listUsage: "GET /usage",
       forkSession: "POST /session/{id}/fork",
       listRollbackPoints: "GET /session/rollback-points",
       compressContext: "POST /context/compress",
