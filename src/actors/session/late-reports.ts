@@ -17,8 +17,8 @@ interface Gain {
 
 /**
  * Apply the reports that were in flight when an attempt was stopped (rule C12). Readers have seen their text already,
- * so the unfinished messages get it too, and its tokens were used. Each report is applied once and in order, until the attempt confirms its end.
- * The other parts of these reports have no effect.
+ * so the unfinished messages get it too, and their tokens were used. Each report is applied once and in order, until
+ * the attempt confirms its end. The other parts of these reports have no effect.
  */
 export function applyLateReport(step: SessionStep, { n, runId, parts }: CommandOf<"run.report">): void {
   const { stopping } = step.context;

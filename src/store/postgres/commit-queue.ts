@@ -34,7 +34,7 @@ const MAX_STATEMENTS = 4;
 /** Commits under way at once, beside these, of floors that another session locks. */
 const APART = 4;
 /**
- * Commits under way at once, beside these, that count towards budgets. They wait for each other's, so more of them would
+ * Commits under way at once, beside these, that count towards budgets. They wait for each other, so more of them would
  * only take connections.
  */
 const COUNTED = 2;
