@@ -228,7 +228,7 @@ export class AcpTurn {
     try {
       await this.#requestInTime(method, { sessionId, ...this.#sessionParams() });
       // The answer is the end of what it caused.
-      if (!repeated.beforeAnswer) await this.#untilRepeated(repeated, method);
+      if (!repeated.beforeAnswer) await this.#untilRepeated(repeated);
       return true;
     } catch (error) {
       const failure = toFailure(error, this.#run.redactor.text);
@@ -244,7 +244,7 @@ export class AcpTurn {
    * Some agents answer first and repeat the conversation afterwards. Resolves when the agent has sent nothing for a
    * while, and has answered a question since: what it had to send by then, it has sent before.
    */
-  async #untilRepeated(repeated: Repeated, method: "session/load" | "session/resume"): Promise<void> {
+  async #untilRepeated(repeated: Repeated): Promise<void> {
     const begunAt = this.#clock.now();
     for (let before = -1; before !== repeated.count; ) {
       if (this.#clock.now() >= begunAt + MAX_REPEAT_MS) {
@@ -252,8 +252,7 @@ export class AcpTurn {
       }
       before = repeated.count;
       await sleep(this.#clock, REPEAT_QUIET_MS, this.#control.signal);
-      // Agents that resume need not repeat, and some print each unknown request.
-      if (method === "session/load") await this.#echo();
+      await this.#echo();
     }
   }
 

@@ -374,7 +374,8 @@ const METHODS: Record<string, (params: Json) => Promise<Json> | Json> = {
   "session/resume": (params) => {
     const restored = restore(params);
     if (ability.endsWith("before its answer")) replay();
-    if (ability.endsWith("after its answer")) setTimeout(replay, 20);
+    else if (ability.includes("after its answer")) setTimeout(replay, 20);
+    beBusy();
     return restored;
   },
   "session/load": (params) => {
@@ -383,8 +384,7 @@ const METHODS: Record<string, (params: Json) => Promise<Json> | Json> = {
     if (ability.endsWith("before its answer")) replay();
     // Like Gemini: answers first, and replays the history afterwards.
     else setTimeout(replay, 20);
-    // A busy machine does not let it go on for a while.
-    if (ability.endsWith("busy")) setImmediate(() => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 700));
+    beBusy();
     return restored;
   },
   "session/set_mode": ({ modeId }) => {
@@ -412,6 +412,11 @@ function repeat(params: Json): Json {
   };
   setImmediate(more);
   return {};
+}
+
+/** A busy machine does not let the program go on for a while. */
+function beBusy(): void {
+  if (ability.endsWith("busy")) setImmediate(() => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 700));
 }
 
 function replay(): void {

@@ -225,6 +225,7 @@ describe("a conversation", () => {
     ["loads, after its answer, as it is busy", "session/load"],
     ["resumes, before its answer", "session/resume"],
     ["resumes, after its answer", "session/resume"],
+    ["resumes, after its answer, as it is busy", "session/resume"],
   ])("a conversation that the agent repeats when it %s, adds nothing to the reply", async (ability) => {
     const { folder, remove } = await makeFolder();
     onTestFinished(remove);
