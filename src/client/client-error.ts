@@ -26,6 +26,8 @@ export interface ClientErrorFacts {
   /** The commands that the session's state allows. */
   allowed?: string[];
   availableAgents?: AgentInfo[];
+  /** With `session_archived`: the session in which it goes on. */
+  replacedBy?: string;
   /** The id of the request in the server's log. */
   traceId?: string;
   [more: string]: unknown;

@@ -181,9 +181,11 @@ const machine = setup({
     switchMode: does<"session.switch_mode">(switchMode),
     switchAgent: does<"session.switch_agent">(switchAgent),
     acknowledge: does<"session.stop">((step) => answerWithSession(step)),
-    refuse: does<SessionEvent["type"], { code: ErrorCode; allowed?: string[] }>((step, _, { code, allowed }) =>
-      refuseCommand(step, code, allowed && { facts: { allowed } }),
-    ),
+    refuse: does<SessionEvent["type"], { code: ErrorCode; allowed?: string[] }>((step, _, { code, allowed }) => {
+      const { replacedBy } = step.context;
+      const facts = allowed ? { allowed } : replacedBy !== undefined && { replacedBy };
+      refuseCommand(step, code, facts ? { facts } : undefined);
+    }),
   },
 });
 

@@ -5,6 +5,7 @@ import { BOUNDS } from "../../config/bounds.ts";
 import { SpentBudget } from "../../protocol/budget.ts";
 import { Decision } from "../../protocol/decision.ts";
 import { AppError, ERROR_CODES, ERRORS } from "../../protocol/errors.ts";
+import { SessionId } from "../../protocol/ids.ts";
 import { AgentInfo, Session } from "../../protocol/session.ts";
 import type { Logger } from "../../shared/ports/logger.ts";
 import type { KnownPaths } from "./known-paths.ts";
@@ -28,6 +29,7 @@ export const Problem = z
     allowed: z.array(z.string()).optional(),
     availableAgents: z.array(AgentInfo).optional(),
     session: Session.optional().meta({ description: "with `stale`: the session as it is" }),
+    replacedBy: SessionId.optional().meta({ description: "with `session_archived`: the session in which it goes on" }),
     seq: z.number().optional().meta({ description: "with `stale`: of its newest event" }),
     commandId: z.string().optional(),
     retryAfterMs: z.number().optional(),

@@ -140,7 +140,8 @@ test("the floor that is left goes on at its own node, which learns of the commit
   const elsewhere = stage.neighbour();
   const now = (await stage.store.store.viewSession("old" as SessionId, 0))!.head;
   expect((await move(elsewhere, now, {}, "news")).ok).toBe(true);
-  expect(await stage.on("old", "pause")).toMatchObject({ ok: false, code: "session_archived" });
+  const gone = { ok: false, code: "session_archived", facts: { replacedBy: "new" } };
+  expect(await stage.on("old", "pause")).toMatchObject(gone);
   expect(await stage.on("second", "pause")).toMatchObject({ ok: true, session: { state: "paused" } });
 });
 

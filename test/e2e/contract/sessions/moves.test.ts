@@ -26,6 +26,8 @@ test("a session goes on on the other floor, with its conversation and the ids of
   });
   expect((await ann.messages(session.id)).map(about)).toEqual(before.map(about));
   expect(await ann.see(id)).toMatchObject({ state: "archived", replacedBy: session.id });
+  const gone = await client.pauseSession(id).catch((error) => error);
+  expect([gone.code, gone.facts.replacedBy]).toEqual(["session_archived", session.id]);
   expect((await ann.floor()).holder).toBeNull();
   expect((await stream.findState(id, "archived")).data).toMatchObject({
     reason: "moved",
