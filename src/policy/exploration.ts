@@ -178,6 +178,7 @@ class Exploration {
     const write = (isIt: (id: string) => boolean) =>
       letters
         .flatMap(({ index, ids }) => ids.filter(([id]) => isIt(id)).map(([, isDue]) => `${index}${isDue ? "!" : ""}`))
+        .sort()
         .join();
     return stateKey(floor, {
       owed: (sessionId) => write((id) => id === sessionId),

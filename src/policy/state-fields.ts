@@ -99,6 +99,12 @@ export const CONTENDER_FIELDS: Table<Contender & DuckedContender & QueuedContend
   queuedAt: FOR_READERS,
 };
 
+/** Of a session that does not compete: the numbers with which it did. */
+export const SILENT_FIELDS: typeof CONTENDER_FIELDS = {
+  ...CONTENDER_FIELDS,
+  finishes: { ignored: "with its next request it is begun anew" },
+};
+
 export const FLOOR_FIELDS: Table<Floor> = {
   holder: "elsewhere",
   reserved: "elsewhere",
@@ -118,6 +124,7 @@ export const ARBITER_FIELDS: Table<ArbiterContext> = {
   floor: "elsewhere",
   flags: "elsewhere",
   catalog: "elsewhere",
+  asked: { ignored: "the next session asks later than all others, and their order is in the key" },
   hours: { ignored: "which rules apply is in the key, and the wall clock is set by moves of its own" },
 };
 

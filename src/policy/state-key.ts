@@ -9,6 +9,7 @@ import {
   FLOOR_FIELDS,
   RESERVATION_FIELDS,
   SESSION_FIELDS,
+  SILENT_FIELDS,
   type Table,
   type Treatment,
 } from "./state-fields.ts";
@@ -58,14 +59,15 @@ function describe<T extends object>(value: T, table: Table<T>, agentId: string):
   );
 }
 
+/** In the order of the table: that of the object's fields tells how it came about. */
 function keptOf(value: object, table: Readonly<Record<string, Treatment>>): unknown[] {
   mustKnow(value, table);
-  return Object.entries(value).flatMap(([name, field]) => {
-    const treatment = table[name]!;
+  return Object.entries(table).flatMap(([name, treatment]) => {
+    const field = (value as Readonly<Record<string, unknown>>)[name];
     if (field === undefined || treatment === "elsewhere") return [];
     if (treatment === "kept") return [name, field];
     if (typeof treatment === "string") return [name];
-    return "nested" in treatment ? [name, keptOf(field, treatment.nested)] : [];
+    return "nested" in treatment ? [name, keptOf(field as object, treatment.nested)] : [];
   });
 }
 
@@ -105,11 +107,14 @@ function sessionText(context: SessionContext): string {
 function contenderText(contender: Contender): string {
   let text = contenderTexts.get(contender);
   if (text === undefined) {
-    text = describe(contender as Contender & DuckedContender & QueuedContender, CONTENDER_FIELDS, contender.agentId);
+    text = describeContender(contender, CONTENDER_FIELDS);
     contenderTexts.set(contender, text);
   }
   return text;
 }
+
+const describeContender = (contender: Contender, table: typeof CONTENDER_FIELDS): string =>
+  describe(contender as Contender & DuckedContender & QueuedContender, table, contender.agentId);
 
 /** Equal for states from which the same can happen, but for the moments at which their states began. */
 export function stateKey(floor: SteppedFloor, { owed, owedToGone, inForce, classes, clocksOf }: BesideFloor): StateKey {
@@ -145,7 +150,7 @@ export function stateKey(floor: SteppedFloor, { owed, owedToGone, inForce, class
   const others = [...states.values()].map((state) => ({ text: stateText(state), id: state.context.id as string }));
   others.sort((one, other) => (one.text < other.text ? -1 : one.text > other.text ? 1 : 0));
   const silent = others.map(
-    ({ text, id }) => `${text} ${contenderText(floor.session(id)!.context.numbers)} ${timeOf(id)}`,
+    ({ text, id }) => `${text} ${describeContender(floor.session(id)!.context.numbers, SILENT_FIELDS)} ${timeOf(id)}`,
   );
   const lists = [holder ? 1 : 0, ducked.length, paused.length, queued.length].join();
   const front = reserved ? `${competing.findIndex(({ sessionId }) => sessionId === reserved.sessionId)} ` : "";

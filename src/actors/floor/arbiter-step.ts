@@ -24,6 +24,8 @@ export interface ArbiterContext {
   catalog?: string | undefined;
   /** Which restrictions with hours were in force at the last event; absent if the floor has no use for it. */
   hours?: FloorHours | undefined;
+  /** How many times sessions asked, or more: of two sessions it tells which asked later. Absent before the first. */
+  asked?: number | undefined;
 }
 
 /** For which time it is known which hours it is. */
@@ -65,6 +67,7 @@ export interface ArbiterStep {
   readonly floorId: FloorId;
   floor: Floor;
   flags: Record<string, boolean>;
+  asked: number | undefined;
   /** The context of a session in the actors. */
   readonly sessionOf: (sessionId: SessionId) => SessionContext | undefined;
   /** Carried out in this order. */

@@ -362,6 +362,7 @@ const machine = setup({
         floorId: context.floorId,
         floor: context.floor,
         flags: context.flags,
+        asked: context.asked,
         sessionOf: (sessionId) => children[sessionId]?.getSnapshot().context,
         actions: [],
       };
@@ -375,7 +376,8 @@ const machine = setup({
       const hours = hoursOn(step.floor, step.given, context.hours);
       const isChanged = step.floor !== context.floor || step.flags !== context.flags || hours !== context.hours;
       if (isRenumbered || isChanged) {
-        enqueue.assign({ floor: step.floor, flags: step.flags, catalog: step.given.catalog.hash, hours });
+        const { floor, flags, asked } = step;
+        enqueue.assign({ floor, flags, catalog: step.given.catalog.hash, hours, asked });
       }
       for (const action of step.actions) {
         if ("facts" in action) enqueue.emit({ type: "facts", facts: action.facts });

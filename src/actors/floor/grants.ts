@@ -18,8 +18,10 @@ import { giveFront, letBeneath, letWait, type Move, type Rearrangement, settle }
 export const currentRules = ({ given, flags }: ArbiterStep): FloorRules => rulesOf(given.catalog, flags, given.now);
 
 /** A session that requests the floor now: its request is the floor's latest. */
-export function newContender({ floor }: ArbiterStep, numbers: Numbers, sessionId: SessionId): Contender {
-  const askedAt = 1 + Math.max(0, ...everyone(floor).map((contender) => contender.askedAt));
+export function newContender(step: ArbiterStep, numbers: Numbers, sessionId: SessionId): Contender {
+  // Sessions that no longer compete have asked before it too.
+  const askedAt = 1 + Math.max(step.asked ?? 0, ...everyone(step.floor).map((contender) => contender.askedAt));
+  step.asked = askedAt;
   return { ...numbers, sessionId, askedAt };
 }
 

@@ -20,11 +20,6 @@ const KEY = "policy/state-key.ts";
 const ZONE = "policy/zone.ts";
 const HOURS = "config/catalog/hours.ts";
 
-const ignores = (field: string, treatment: string): Edit => [
-  FIELDS,
-  `  ${field}: "${treatment}",`,
-  `  ${field}: FOR_READERS,`,
-];
 const TIES: Edit = [RULES, 'ties === "reject" && !givesWay', 'ties !== "reject" && !givesWay'];
 const CUTS_OFF: Edit = [RULES, "if (!yieldsTo(contender, challenger)) return", "if (!challenger) return"];
 const PAUSES_AGAIN: Edit = [
@@ -120,9 +115,6 @@ export const PLANTED: readonly PlantedFault[] = [
     "([id]) => id !== step.subject && !risen.has(id))",
     "() => !step.isRequest)",
   ]),
-  key("which restrictions a session may outlast", ignores("finishes", "kept")),
-  key("which session the floor is reserved for", [KEY, "[lists, front + timeOf", "[lists, timeOf"]),
-  key("whether a program has died", [KEY, 'floor.isDead(session.id) ? "+" : ""', '""']),
   key("the priority with which a session competes", [
     FIELDS,
     '  agentId: "elsewhere",\n  priority: "kept",',
@@ -132,11 +124,7 @@ export const PLANTED: readonly PlantedFault[] = [
   key("which flags are set", [KEY, "on.sort(), ", ""]),
   key("which agents are disabled", [KEY, " off, isCurrent", " isCurrent"]),
   key("which hours it is", [KEY, "isCurrent, inForce,", "isCurrent,"]),
-  key("the state of a session", [
-    KEY,
-    "const { lifecycle, activity } = value satisfies SessionValue;",
-    'const { activity } = value satisfies SessionValue;\n    const lifecycle = "";',
-  ]),
+  key("who asked first", [KEY, "asked.indexOf(session.numbers.askedAt)", "0"], [KEY, "order.indexOf(askedAt)", "0"]),
   time("nothing happens between two deadlines", [
     ZONE,
     'add("anything", before(coming, true));',

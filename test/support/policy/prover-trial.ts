@@ -4,8 +4,11 @@ import type { JudgedCatalog } from "./judged-catalog.ts";
 import { randomCatalog, toCatalog } from "./random-catalog.ts";
 import { walk } from "./random-walk.ts";
 import { playStory } from "./told-story.ts";
+import { unlikeTwins } from "./twins.ts";
 
 const WALKS = 400;
+/** Walks that look for unlike states of one key. */
+const TWIN_WALKS = 200;
 /** The sessions at a time of the walks: as many as the proof took to its end, up to three. */
 const [LEAST, MOST] = [2, 3];
 /** Steps of the exploration of each scope; a catalogue that needs more is not judged by its claims. */
@@ -26,11 +29,12 @@ export interface Trial {
 }
 
 /** Prove a random catalogue, play the stories, and walk at random: by the seed alone. */
-export function tryProver(seed: number, { walks = WALKS, needed = NEEDED } = {}): Trial {
+export function tryProver(seed: number, { walks = WALKS, twinWalks = TWIN_WALKS, needed = NEEDED } = {}): Trial {
   const chance = new Chance(seed);
   const catalog = randomCatalog(chance);
+  const unlike = unlikeTwins(toCatalog(catalog), twinWalks, new Chance(seed));
   const { outcome, broken, fault, reached } = prove({ catalog: toCatalog(catalog), work: { needed, further: needed } });
-  const differences: string[] = [];
+  const differences = [...unlike];
   if (outcome === "faulty") differences.push(`the prover finds its own fault: ${fault}`);
   const known = new Set<string>();
   const stories = broken.map(({ assertion, what, script }) => ({ name: assertion?.name ?? what, what, script }));

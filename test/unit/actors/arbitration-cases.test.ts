@@ -177,3 +177,21 @@ test("an archived session refuses every command that would reactivate it", () =>
   expect(floor.chat("music", "m1")).toMatchObject({ ok: false, code: "session_archived" });
   expect(floor.on("music", "abort").ok).toBe(true);
 });
+
+test("of two that end at the same time, the one that asked later ends later, also if the other waits for nobody", () => {
+  const floor = new FloorStage(
+    makeCatalog([
+      { name: "first", priority: 50 },
+      { name: "paused", priority: 60, max_pause: "10s" },
+      { name: "idle", priority: 50, idle_timeout: "10s" },
+    ]),
+  );
+  for (const agentId of ["first", "paused"]) floor.create(agentId);
+  floor.on("paused", "pause");
+  floor.on("first", "archive");
+  floor.create("idle");
+  const ended = floor
+    .factsOf(() => floor.pass(10_000))
+    .flatMap((fact) => (fact.type === "event" && fact.event.type === "session_transition" ? fact.event.sessionId : []));
+  expect(ended).toEqual(["paused", "idle"]);
+});
