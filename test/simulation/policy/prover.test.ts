@@ -1,7 +1,8 @@
 /**
  * The prover is tried: no random walk of a floor breaks, by the word of a judge that reads the log alone, what
- * `interlock prove` says holds, every story that it prints replays, and no two states of one key are unlike. `npm run test:prover` takes many catalogues,
- * and `npm run test:prover -- --planted` shows that it finds planted faults.
+ * `interlock prove` says holds, every story that it prints replays, and from two states that it counts as one the same
+ * follows. `npm run test:prover` takes many catalogues, and `npm run test:prover -- --planted` shows that it finds
+ * planted faults.
  */
 import { readFile } from "node:fs/promises";
 import { expect, onTestFinished, test, vi } from "vitest";
