@@ -1,10 +1,12 @@
-import { InvalidArgumentError } from "commander";
+import { InvalidArgumentError, Option } from "commander";
 import type { Client } from "../client/client.ts";
-import { FLOOR_FORMS, FloorId, SessionId } from "../protocol/ids.ts";
+import { FLOOR_FORMS, FloorId, RunId, SessionId } from "../protocol/ids.ts";
+import { RUN_STATES } from "../protocol/listed-run.ts";
 import { type CommandLine, durationMs, languageOption, numberFrom, TOKEN_NOTE, urlOption } from "./command-line.ts";
 import { type Language, languageOf } from "./language.ts";
 import { complain, printJson, printLines } from "./printed-lines.ts";
 import type { Report, SessionsQuery } from "./reports.ts";
+import type { RunsQuery } from "./run-report.ts";
 
 interface NodeOptions {
   url: string;
@@ -55,6 +57,39 @@ export function addNodeCommands({ add, end, stdout }: CommandLine): void {
     .action(async (options: NodeOptions & SessionsQuery) => {
       const { reportSessions } = await import("./reports.ts");
       await print(options, (client) => reportSessions(client, options, Date.now()));
+    });
+
+  const runs = report(
+    "runs",
+    "List the runs that have not ended, those that wait longest first, and the last failures.",
+    ["An operator's key shows all runs, another one those of its owner."],
+  )
+    // After `cancel` an option is that command's.
+    .enablePositionalOptions()
+    .addOption(new Option("--state <state>", "only those of this state").choices([...RUN_STATES]))
+    .option("--user <name>", "only this user's")
+    .option("--agent <name>", "only this agent's")
+    .option("--older <duration>", "only those that are at least so old, as in 5m", durationMs)
+    .option("--newer <duration>", "only those that are at most so old", durationMs)
+    .option("--limit <number>", "the maximum number of runs, and of failures", numberFrom(1, 10_000), 50)
+    .action(async (options: NodeOptions & RunsQuery) => {
+      const { reportRuns } = await import("./run-report.ts");
+      await print(options, (client) => reportRuns(client, options, Date.now()));
+    });
+  runs
+    .command("cancel")
+    .description("Cancel a run that has not ended; a turn that has not begun is withdrawn.")
+    .argument("<run>", "its id, as `interlock runs` prints it", runId)
+    .addOption(urlOption())
+    .option("--json", "print the facts as JSON")
+    .addHelpText("after", `\n${TOKEN_NOTE}\nExit code: 0; 1 if there is no such run, or the node refuses.`)
+    .action(async (id: string, options: NodeOptions) => {
+      const { reportCancelled } = await import("./run-report.ts");
+      await print(
+        options,
+        (client) => reportCancelled(client, id),
+        `There is no unfinished run ${id} at ${options.url}.`,
+      );
     });
 
   report("why", "Tell why a session is silent, or what happened on a floor, and what would let the session through.")
@@ -119,6 +154,11 @@ export function addNodeCommands({ add, end, stdout }: CommandLine): void {
 function floorId(id: string): string {
   if (FloorId.safeParse(id).success) return id;
   throw new InvalidArgumentError(`A floor is ${FLOOR_FORMS}.`);
+}
+
+function runId(id: string): string {
+  if (RunId.safeParse(id).success) return id;
+  throw new InvalidArgumentError("It is a run's id.");
 }
 
 function sessionOrFloor(what: string): string {

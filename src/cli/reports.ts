@@ -4,7 +4,8 @@ import type { HeardReport } from "../protocol/internal/node-report.ts";
 import type { Session } from "../protocol/session.ts";
 import { cutToWidth, fitToWidth, widthOf, wrapToWidth } from "./text-width.ts";
 
-const WIDTH = 80;
+/** The width of a report, in columns. */
+export const WIDTH = 80;
 const GAP = "  ";
 /** The widest column before the last. */
 const MAX_CELL = 24;
@@ -135,17 +136,18 @@ function stateOf({ available, external }: AgentView): string {
 }
 
 /** `5s`, `3m`, `2h` or `4d`. */
-function agoOf(ms: number): string {
+export function agoOf(ms: number): string {
   const seconds = Math.max(0, Math.floor(ms / 1_000));
   if (seconds < 60) return `${seconds}s`;
   if (seconds < 3_600) return `${Math.floor(seconds / 60)}m`;
   return seconds < 86_400 ? `${Math.floor(seconds / 3_600)}h` : `${Math.floor(seconds / 86_400)}d`;
 }
 
-const fit = (line: string) => cutToWidth(line.trimEnd(), WIDTH);
+/** The line without spaces at its end, and not wider than a report. */
+export const fit = (line: string) => cutToWidth(line.trimEnd(), WIDTH);
 
 /** Columns as wide as their widest cell; the last one is cut at the width of the screen. Empty columns are left out. */
-function table(heads: readonly string[], rows: readonly string[][]): string[] {
+export function table(heads: readonly string[], rows: readonly string[][]): string[] {
   const used = heads.map((_, column) => column).filter((column) => rows.some((cells) => cells[column] !== ""));
   const columns = rows.length === 0 ? heads.map((_, column) => column) : used;
   const widths = columns.map((column) =>

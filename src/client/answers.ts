@@ -3,6 +3,7 @@ import type { Decision } from "../protocol/decision.ts";
 import type { FloorSummary, Reservation } from "../protocol/floor.ts";
 import type { HeardReport } from "../protocol/internal/node-report.ts";
 import type { SwitchOutcome } from "../protocol/internal/reply.ts";
+import type { ListedRun } from "../protocol/listed-run.ts";
 import type { Matrix, MatrixDifference } from "../protocol/matrix.ts";
 import type { LogLine, Message } from "../protocol/message.ts";
 import type { FloorReplay } from "../protocol/replay.ts";
@@ -210,6 +211,13 @@ export interface ReplayAnswer extends FloorReplay {
   /** What shows the floor over time, in the log and with the other catalogue, the oldest first. */
   before: FloorLogPage["events"];
   after: FloorLogPage["events"];
+}
+
+export interface RunPage {
+  /** Unfinished runs of the session that waits longest first; failed ones, the newest first. */
+  runs: ListedRun[];
+  /** `after` of the next page. Absent: this is the last one. A page may have fewer runs than its limit. */
+  next?: string;
 }
 
 export interface NodeList {

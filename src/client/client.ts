@@ -1,6 +1,7 @@
 import type { ClientMessage } from "../protocol/client-message.ts";
 import type { Decision } from "../protocol/decision.ts";
 import type { FloorState } from "../protocol/floor.ts";
+import type { ListedRunState } from "../protocol/listed-run.ts";
 import type { SessionState } from "../protocol/session.ts";
 import type {
   AgentsAnswer,
@@ -21,6 +22,7 @@ import type {
   QueuePage,
   Readiness,
   ReplayAnswer,
+  RunPage,
   SessionAnswer,
   SessionPage,
   UsagePage,
@@ -112,6 +114,20 @@ export interface SessionQuery {
   workspaceId?: string;
   /** Default: false, unless `state` is `archived`. */
   includeArchived?: boolean;
+}
+
+export interface RunQuery {
+  /** Default: all but `failed`. */
+  state?: ListedRunState;
+  agentId?: string;
+  userId?: string;
+  /** Only runs at least, or at most, so old, in ms. */
+  minAgeMs?: number;
+  maxAgeMs?: number;
+  /** The `next` of the page before. Default: the first page. */
+  after?: string;
+  /** 1 to 500. Default: 100. */
+  limit?: number;
 }
 
 export interface FloorQuery {
@@ -466,6 +482,11 @@ export function createClient(options: ClientOptions) {
 
     /** What every node does, for operators. */
     listNodes: (options?: ReadOptions) => get<NodeList>(["nodes"], {}, options),
+
+    /** A page of the runs that have not ended, or that failed: of all sessions for operators, else of the caller's. */
+    listRuns: (query: RunQuery = {}, options?: ReadOptions) => get<RunPage>(["runs"], query, options),
+    /** End a run that has not ended. @throws ClientError `not_found` if it has, or is unknown */
+    cancelRun: (id: string, options?: WriteOptions) => post<{ sessionId: string }>(["runs", id, "cancel"], {}, options),
 
     /** Who does what to whom in the catalogue's file, for operators. */
     getMatrix: (query: MatrixQuery = {}, options?: ReadOptions) =>

@@ -5,6 +5,7 @@ export type { InterlockDataParts } from "../protocol/chat-data.ts";
 export type { Decision } from "../protocol/decision.ts";
 export type { FloorSummary, Reservation } from "../protocol/floor.ts";
 export type { HeardReport, NodeReport } from "../protocol/internal/node-report.ts";
+export type { ListedRun, ListedRunState } from "../protocol/listed-run.ts";
 export type { Matrix, MatrixCell, MatrixDifference } from "../protocol/matrix.ts";
 export type { Message } from "../protocol/message.ts";
 export { seqOf } from "../protocol/position.ts";
@@ -32,6 +33,7 @@ export type {
   QueuePage,
   Readiness,
   ReplayAnswer,
+  RunPage,
   SessionAnswer,
   SessionPage,
   UsagePage,
@@ -53,6 +55,7 @@ export {
   type OutgoingMessage,
   type PageRange,
   type ReplayQuery,
+  type RunQuery,
   type SessionQuery,
   type StreamOptions,
   type UsageQuery,

@@ -58,6 +58,7 @@ import { messageRoutes } from "./routes/messages.ts";
 import { publishSchemas } from "./routes/openapi.ts";
 import { pageRoutes } from "./routes/page.ts";
 import { replayRoutes } from "./routes/replays.ts";
+import { runRoutes } from "./routes/runs.ts";
 import { sessionMessageRoutes } from "./routes/session-messages.ts";
 import { sessionRoutes } from "./routes/sessions.ts";
 import { signInRoutes } from "./routes/sign-in.ts";
@@ -163,6 +164,7 @@ const ROUTES = [
   messageRoutes,
   floorRoutes,
   replayRoutes,
+  runRoutes,
   agentRoutes,
   definitionRoutes,
   catalogueRoutes,

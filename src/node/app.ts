@@ -329,6 +329,7 @@ async function createWorker(
     store,
     clock,
     newId,
+    name: settings.name,
     send,
     agents,
     sendTimeoutMs: settings.commandDeadlineMs,

@@ -32,6 +32,7 @@ export const Failure = z
     message: z.string(),
     runId: RunId,
     retryAt: z.number().optional().meta({ description: "when a provider allows another request, ms since 1970" }),
+    at: z.number().optional().meta({ description: "when it failed, ms since 1970; absent: with an earlier release" }),
   })
   .meta({ id: "Failure" });
 export type Failure = z.infer<typeof Failure>;

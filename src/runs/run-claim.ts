@@ -18,6 +18,8 @@ export interface RunClaimOptions {
   epoch: string;
   clock: Clock;
   newId: () => string;
+  /** The name of this worker's node. */
+  worker?: string | undefined;
   /** Sends a command to the effect's floor. */
   send: (effect: RunEffect, command: Command) => Promise<Reply>;
 }
@@ -29,8 +31,8 @@ export interface RunClaimOptions {
  */
 export async function requestTask(effect: RunEffect, options: RunClaimOptions): Promise<RunTask | undefined> {
   const { sessionId, runId } = effect;
-  const { send, newId } = options;
-  const command = { type: "run.claim" as const, sessionId, runId, claimId: newId() };
+  const { send, newId, worker } = options;
+  const command = { type: "run.claim" as const, sessionId, runId, claimId: newId(), ...(worker && { worker }) };
   let reply = await send(effect, { ...command, hasNoDriver: false });
   if (reply.ok && reply.isClaimed && !(await isDriven(runId, options))) {
     reply = await send(effect, { ...command, hasNoDriver: true });

@@ -46,6 +46,8 @@ export interface WorkerOptions {
   };
   clock: Clock;
   newId: () => string;
+  /** The name of this worker's node, for lists of runs. */
+  name?: string | undefined;
   /** The timeout of this worker's commands, in ms; reports are repeated after it. */
   sendTimeoutMs: number;
   /** Concurrent runs, in total and per owner; `RunLimits` defines which runs count. */
@@ -116,8 +118,15 @@ export class Worker {
     // If the queue is full or unreachable, the next sweep offers the run again.
     const onRoom = (effect: RunEffect) => void options.queue.add(effect).catch(() => {});
     this.#limits = new RunLimits({ ...options.limits, onRoom });
-    const { bus, store, clock, newId } = options;
-    this.#claiming = { bus, epoch: store.epoch, clock, newId, send: (effect, command) => this.#send(effect, command) };
+    const { bus, store, clock, newId, name: worker } = options;
+    this.#claiming = {
+      bus,
+      epoch: store.epoch,
+      clock,
+      newId,
+      worker,
+      send: (effect, command) => this.#send(effect, command),
+    };
   }
 
   async start(): Promise<void> {

@@ -144,6 +144,9 @@ export interface SessionSqlRow {
   last_activity_at: number;
   queued_at: number | undefined;
   due_at: number | undefined;
+  /** When its oldest unfinished run was accepted, and when its last turn failed, if it did. */
+  runs_at: number | undefined;
+  failed_at: number | undefined;
   head: number;
   view: string;
   memory: string;
@@ -158,7 +161,7 @@ export interface SessionSqlRow {
 /** The rows of the sessions that a change writes. */
 export function sessionRowsOf({ sessions, events }: FloorChange): SessionSqlRow[] {
   const news = newsOf(events);
-  return sessions.map(({ session, memory, head, dueAt }) => {
+  return sessions.map(({ session, memory, head, dueAt, runsAt }) => {
     const of = news.get(session.id);
     return {
       id: session.id,
@@ -170,6 +173,8 @@ export function sessionRowsOf({ sessions, events }: FloorChange): SessionSqlRow[
       last_activity_at: session.lastActivityAt,
       queued_at: session.queuedAt,
       due_at: dueAt,
+      runs_at: runsAt,
+      failed_at: session.failure && (session.failure.at ?? session.lastActivityAt),
       head,
       view: sessionJson(session),
       memory,

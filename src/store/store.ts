@@ -103,6 +103,8 @@ export interface ViewStore {
   /** Each list, and the decisions, end like a page. */
   viewFloor(id: FloorId, limits: { sessions: number; decisions: number }): Promise<StoredFloorView>;
   listSessions(query: StoredSessionQuery): Promise<StoredSessionPage>;
+  /** Sessions with unfinished runs, that with the oldest first; or whose last turn failed, the newest failure first. */
+  listRuns(query: StoredRunQuery): Promise<StoredRunPage>;
   listLogs(id: SessionId, messageId: MessageId, range: { after?: string; limit: number }): Promise<StoredLogPage>;
   /** Used floors, by id. */
   listFloors(query: StoredFloorQuery): Promise<StoredFloorPage>;
@@ -311,6 +313,8 @@ export interface SessionRow {
   head: Seq;
   /** The session's earliest deadline, in the floor's time, ms; undefined: none. */
   dueAt?: number | undefined;
+  /** Written only. When its oldest unfinished run was accepted, in ms since 1970; undefined: it has none. */
+  runsAt?: number | undefined;
 }
 
 export type MessageWrite =
@@ -394,6 +398,32 @@ export interface StoredFloorView {
   queued: Session[];
   /** Newest last. */
   decisions: Decision[];
+}
+
+/** Which sessions have runs that a list may show. Times in ms since 1970. */
+export interface StoredRunQuery {
+  kind: "unfinished" | "failed";
+  ownerId?: string | undefined;
+  userId?: string | undefined;
+  /** Of unfinished runs: only the session that has this one. */
+  runId?: RunId | undefined;
+  /** Sessions whose oldest run, or whose failure, is not before, and not after. */
+  from?: number | undefined;
+  to?: number | undefined;
+  /** The session after which the page begins. */
+  after?: RunListPlace | undefined;
+  limit: number;
+}
+
+/** A session's place in a list of runs. */
+export interface RunListPlace {
+  at: number;
+  sessionId: SessionId;
+}
+
+export interface StoredRunPage {
+  sessions: (Pick<SessionRow, "session" | "memory"> & { at: number })[];
+  hasMore: boolean;
 }
 
 export interface StoredFloorQuery {

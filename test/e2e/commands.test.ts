@@ -8,6 +8,7 @@ import { DatabaseSync } from "node:sqlite";
 import { fileURLToPath } from "node:url";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { reportAgents, reportSessions, reportStatus } from "../../src/cli/reports.ts";
+import { reportRuns } from "../../src/cli/run-report.ts";
 import { widthOf } from "../../src/cli/text-width.ts";
 import { reportWhy } from "../../src/cli/why.ts";
 import { type Client, createClient } from "../../src/client/client.ts";
@@ -107,6 +108,51 @@ test("status names what waits and the roles that no node has, agents and session
   }
   const listed = JSON.parse(printedBy(await runHere(["sessions", "--url", node.url, "--json"])));
   expect(listed).toMatchObject({ total: 2, sessions: [{ agentId: "phone" }, { id: music.id }] });
+});
+
+test("runs lists what each run waits for, and the last failures with the provider's sentence, and cancels one", async () => {
+  const node = await NodeUnderTest.start({ settings: { INTERLOCK_NAME: "garage" } });
+  onTestFinished(() => node.stop());
+  const client = createClient({ baseUrl: node.url });
+  const ann = new E2eClient(node, "ann");
+  const bob = new E2eClient(node, "bob");
+  const music = await ann.hold("music");
+  const stream = await ann.follow(music.id);
+  const { runId } = await accepted(ann.say(music.id, "play"));
+  await stream.find("delta");
+  const broken = await bob.hold("general");
+  const failing = await bob.follow(broken.id);
+  await accepted(bob.say(broken.id, "refused"));
+  await failing.until("complete");
+  const runs = async (query: object = {}) => await reportRuns(client, { limit: 50, ...query }, Date.now());
+  const { lines, facts } = await runs();
+  expect(lines).toEqual([
+    expect.stringMatching(/^RUN +STATE +AGE +AGENT +USER$/),
+    expect.stringMatching(new RegExp(`^${runId} +driven +\\d+s +music +ann +garage for \\d+s$`)),
+    "",
+    expect.stringMatching(/^FAILED SESSION +AGO +AGENT +USER +CODE$/),
+    expect.stringMatching(new RegExp(`^${broken.id} +\\d+s +general +bob +provider_refused$`)),
+    expect.stringMatching(/^ {2}\S/),
+  ]);
+  expect(facts).toMatchObject({ runs: [{ id: runId }], failed: [{ sessionId: broken.id }] });
+  expect((await runs({ state: "failed", user: "ann" })).lines).toHaveLength(1);
+  expect((await runs({ state: "held" })).lines).toHaveLength(1);
+  expect((await runs({ older: 3_600_000 })).facts).toEqual({ runs: [], failed: [] });
+  const turns = await new E2eClient(node, "cat").hold("stacker");
+  for (const content of ["play", "hello"]) await accepted(ann.say(turns.id, content));
+  expect((await runs({ limit: 2 })).lines.slice(-2)).toEqual(["", "2 of more runs: --limit shows more"]);
+
+  const url = ["--url", node.url];
+  expect(printedBy(await runHere(["runs", "cancel", runId, ...url]))).toBe(
+    `the run ${runId} of session ${music.id} is cancelled\n`,
+  );
+  await stream.until("complete");
+  const gone = await runHere(["runs", "cancel", runId, ...url]);
+  expect([gone.code, gone.stderr]).toEqual([1, `interlock: There is no unfinished run ${runId} at ${node.url}.\n`]);
+  expect((await runHere(["runs", "--state", "broken", ...url])).code).toBe(2);
+  expect((await runHere(["runs", "cancel", "no run", ...url])).code).toBe(2);
+  const listed = JSON.parse(printedBy(await runHere(["runs", "--agent", "stacker", "--json", ...url])));
+  expect(listed).toMatchObject({ runs: [{ state: "driven" }, { state: "waits_for_turn" }], failed: [] });
 });
 
 test("why tells what silenced a session, who refused it, what it waits for and what would let it through", async () => {

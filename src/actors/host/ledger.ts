@@ -11,6 +11,7 @@ import type { FloorChange, LogLineWrite, MessageWrite, Receipt, SessionRow, Stag
 import type { BegunTurn, DeadlineSources, DraftClose, Fact, UsedTokens } from "../facts.ts";
 import { reservationOf } from "../floor/arbiter-step.ts";
 import { type CountedTurns, usageCounts } from "./budgets.ts";
+import { oldestRunAt } from "../session/listed-runs.ts";
 import type { FloorActors } from "./floor-actors.ts";
 import type { SessionMachineState } from "./session-machine-state.ts";
 import { SNAPSHOT_FORMAT, writeSnapshot } from "./snapshot.ts";
@@ -170,10 +171,10 @@ export class Ledger {
     const gone = new Set<SessionId>();
     const sessions: SessionRow[] = [];
     for (const [id, machineState] of machineStates) {
-      const { value, view, memory } = machineState;
+      const { value, view, memory, context } = machineState;
       const dueAt = machineState.deadline(sources)?.at;
       if (value.lifecycle === "deleted") gone.add(id);
-      else sessions.push({ session: view, memory, head: this.seqOf(id), dueAt });
+      else sessions.push({ session: view, memory, head: this.seqOf(id), dueAt, runsAt: oldestRunAt(context) });
     }
     const staying = <T>(rows: T[], sessionOf: (row: T) => SessionId | undefined): T[] =>
       gone.size === 0 ? rows : rows.filter((row) => !gone.has(sessionOf(row)!));

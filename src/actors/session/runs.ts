@@ -10,6 +10,7 @@ import { cutCalls } from "./calls.ts";
 import { closeExpired, resolveInteractions } from "./interactions.ts";
 import {
   addTokens,
+  type AttemptEnd,
   isAudible,
   MAX_LOSSES,
   NO_USAGE,
@@ -34,6 +35,7 @@ export function startRun(step: SessionStep, turn: QueuedTurn): void {
   context.run = {
     id: turn.runId,
     agentId,
+    at: turn.at ?? step.given.now,
     ...(context.mode !== undefined && { mode: context.mode }),
     messageId: turn.messageId,
     attempt: 0,
@@ -169,7 +171,7 @@ export function failRun(step: SessionStep, failure: TurnFailure, expired?: Reque
 export function noteFailure(step: SessionStep, runId: RunId, failure: TurnFailure): void {
   const { errorCode, message, retryAfterMs } = failure;
   const retryAt = retryAfterMs === undefined ? {} : { retryAt: step.given.now + retryAfterMs };
-  step.context.failure = { errorCode, message, runId, ...retryAt };
+  step.context.failure = { errorCode, message, runId, ...retryAt, at: step.given.now };
   logEvent(step, "error", { ...failure, runId });
 }
 
@@ -248,15 +250,6 @@ function closeDrafts(step: SessionStep, run: Run, status: MessageStatus, failure
   run.replyId = undefined;
 }
 
-/** How an attempt ended without ending its run. */
-type AttemptEnd =
-  /** With its worker, which may have done more than it reported. */
-  | "lost"
-  /** Its worker gave it back, because it held the run for too long. */
-  | "given_back"
-  /** The session was paused, and the agent does not hold its runs. */
-  | "paused";
-
 /** What readers learn if the run cannot go on after that. */
 const WHY_LOST: Record<AttemptEnd, string> = {
   lost: "The worker that drove this run is gone.",
@@ -310,6 +303,7 @@ export function endUnfinished(
     run.live = false;
     run.held = false;
   }
+  run.again = { after: end };
   if (end === "lost") run.losses += 1;
   if (next !== "claim") withdrawRequests(step, run);
   if (!isRepeated) {

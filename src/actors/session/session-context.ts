@@ -1,4 +1,5 @@
 import type { AgentEntry, Catalog } from "../../config/catalog/catalog.ts";
+import type { ErrorCode } from "../../protocol/errors.ts";
 import type { WrittenState } from "../../protocol/event.ts";
 import {
   type AgentId,
@@ -164,7 +165,13 @@ export interface SessionWork {
   agentId: AgentId;
   /** 0 until a worker claims it. Reports of older attempts are rejected by it (rule C10). */
   attempt: number;
+  /** When its turn was accepted, or the summary requested, in ms since 1970, for readers. */
+  at?: number | undefined;
   claimId?: string | undefined;
+  /** Who claimed the newest attempt, and when, for readers. */
+  claimed?: { worker?: string | undefined; at: number } | undefined;
+  /** How the attempt before ended, and when the next one may begin, for readers. Absent: there was none. */
+  again?: { after: AttemptEnd | ErrorCode; nextAt?: number } | undefined;
   /** Whether the current attempt may report. */
   live: boolean;
   /** The effect that requests a worker; absent while no worker may start. */
@@ -178,7 +185,18 @@ export interface QueuedTurn {
   runId: RunId;
   /** It began on another floor, and counts no more. */
   hasBegun?: true | undefined;
+  /** When it was accepted, in ms since 1970, for readers. */
+  at?: number | undefined;
 }
+
+/** How an attempt ended without ending its run. */
+export type AttemptEnd =
+  /** With its worker, which may have done more than it reported. */
+  | "lost"
+  /** Its worker gave it back, because it held the run for too long. */
+  | "given_back"
+  /** The session was paused, and the agent does not hold its runs. */
+  | "paused";
 
 /** The work on one turn. */
 export interface Run extends SessionWork {

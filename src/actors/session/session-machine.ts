@@ -35,7 +35,7 @@ import {
   type SessionStep,
 } from "./session-step.ts";
 import { countTurn, isNamedBySummary, summarize } from "./summaries.ts";
-import { abortQueued, applyAfterTurn, beginTurn, overlapTurn, refuseIfExternalOrBusy, withdrawTurn } from "./turns.ts";
+import { abortOther, applyAfterTurn, beginTurn, overlapTurn, refuseIfExternalOrBusy, withdrawTurn } from "./turns.ts";
 import { answerStill, applyReport, claimRun } from "./worker-commands.ts";
 
 /** The initial state of a session in the actors: new, or from its row. */
@@ -169,7 +169,7 @@ const machine = setup({
       applyAfterTurn(step, false);
       if (type === "session.abort") answer(step, {});
     }),
-    abortQueued: does<"session.abort">(abortQueued),
+    abortOther: does<"session.abort">(abortOther),
     nothingToAnswer: does<"session.answer">(refuseAnswer),
     claimRun: does<"run.claim">(claimRun),
     applyReport: does<"run.report">(applyReport),
@@ -226,7 +226,7 @@ const working = {
   fail: { target: "failed", actions: "failRun" },
   abort: { target: "idle", actions: "cancelRun" },
   "session.abort": [
-    { guard: "isForAnotherRun", actions: "abortQueued" },
+    { guard: "isForAnotherRun", actions: "abortOther" },
     { target: "idle", actions: "cancelRun" },
   ],
   archive: "idle",
@@ -341,7 +341,7 @@ export const sessionMachine = machine.createMachine({
         idle: {
           on: {
             turn: { target: "running", actions: "beginTurn" },
-            "session.abort": { actions: "abortQueued" },
+            "session.abort": { actions: "abortOther" },
             "session.answer": { actions: "nothingToAnswer" },
           },
         },
@@ -364,7 +364,7 @@ export const sessionMachine = machine.createMachine({
         failed: {
           on: {
             turn: { target: "running", actions: "beginTurn" },
-            "session.abort": { actions: "abortQueued" },
+            "session.abort": { actions: "abortOther" },
             "session.answer": { actions: "nothingToAnswer" },
           },
         },

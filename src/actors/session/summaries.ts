@@ -71,10 +71,10 @@ export function summarize(step: SessionStep): void {
 }
 
 /** Request a worker for a summary, or for the next attempt at it. */
-function requestSummary(step: SessionStep, delayMs = 0): void {
+function requestSummary(step: SessionStep, delayMs = 0, again?: SessionWork["again"]): void {
   const { context, given } = step;
-  const former = context.summarizing ?? { id: given.stamp as RunId, agentId: context.numbers.agentId, attempt: 0 };
-  context.summarizing = { ...former, live: false };
+  const first = { id: given.stamp as RunId, agentId: context.numbers.agentId, at: given.now, attempt: 0 };
+  context.summarizing = { ...(context.summarizing ?? first), again, live: false };
   requestWorker(step, context.summarizing, "summary", delayMs);
 }
 
@@ -116,7 +116,7 @@ export function applySummary(step: SessionStep, { parts, outcome }: CommandOf<"r
     repeatOrGiveUp(step, work, outcome);
   } else if (work.attempt < MAX_ATTEMPTS) {
     // Its worker shuts down.
-    requestSummary(step);
+    requestSummary(step, 0, { after: "lost" });
   } else {
     giveUp(step, LOST);
   }
@@ -130,8 +130,14 @@ function repeatOrGiveUp(
 ): void {
   if (PERMANENT.has(errorCode) || attempt >= MAX_ATTEMPTS) return giveUp(step, { errorCode, message });
   const delayMs = Math.max(Math.min(retryAfterMs, RETRIES.maxMs), backoffMs(attempt, RETRIES));
-  requestSummary(step, delayMs);
-  logFailure(step, { errorCode, message, retryAt: step.given.now + delayMs });
+  const retryAt = step.given.now + delayMs;
+  requestSummary(step, delayMs, { after: errorCode, nextAt: retryAt });
+  logFailure(step, { errorCode, message, retryAt });
+}
+
+/** `session.abort` for the summary. */
+export function cancelSummary(step: SessionStep): void {
+  giveUp(step, { message: "The summary was cancelled." });
 }
 
 /** End the work on a summary without one. */

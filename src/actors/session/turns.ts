@@ -8,7 +8,7 @@ import { cancelRun, complete, noteFailure, startRun, type TurnFailure } from "./
 import { isAudible, lengthsOf, MAX_TURNS, NO_USAGE, type QueuedTurn } from "./session-context.ts";
 import { agentOf, answer, type InternalEvent, logEvent, refuseCommand, type SessionStep } from "./session-step.ts";
 import { titleOf } from "./session-title.ts";
-import { countText } from "./summaries.ts";
+import { cancelSummary, countText } from "./summaries.ts";
 
 type Turn = Extract<InternalEvent, { type: "turn" }>;
 
@@ -98,7 +98,7 @@ export function overlapTurn(step: SessionStep, { turn, input, decision }: Turn):
   if (agentOf(step)?.whenBusy === "enqueue") return queueTurn(step, input, decision);
   const interrupted = interruptTurns(step);
   addUserMessage(step, input, "success");
-  step.context.turns = [turn, ...step.context.turns];
+  step.context.turns = [{ ...turn, at: step.given.now }, ...step.context.turns];
   answer(step, { ...about(turn), ...(decision && { decision }), ...interrupted });
 }
 
@@ -107,7 +107,7 @@ export function queueTurn(step: SessionStep, input: TurnInput, decision?: Turn["
   const interrupted = interruptTurns(step);
   addUserMessage(step, input, "queued");
   const { messageId, runId } = input;
-  step.context.turns = [...step.context.turns, { messageId, runId }];
+  step.context.turns = [...step.context.turns, { messageId, runId, at: step.given.now }];
   answer(step, { ...about(input), ...(decision && { decision }), ...interrupted });
 }
 
@@ -197,10 +197,12 @@ export function withdrawTurn(step: SessionStep, { messageId }: CommandOf<"sessio
   answer(step, { deleted: true });
 }
 
-/** `session.abort` for a run that has not begun: withdraw its turn, if it is queued. */
-export function abortQueued(step: SessionStep, { runId }: CommandOf<"session.abort">): void {
-  const turn = step.context.turns.find((queued) => queued.runId === runId);
+/** `session.abort` for another run than the present turn's: withdraw its turn if it is queued, or end the summary. */
+export function abortOther(step: SessionStep, { runId }: CommandOf<"session.abort">): void {
+  const { turns, summarizing } = step.context;
+  const turn = turns.find((queued) => queued.runId === runId);
   if (turn) removeTurn(step, turn);
+  else if (summarizing && summarizing.id === runId) cancelSummary(step);
   answer(step, {});
 }
 

@@ -28,6 +28,7 @@ export function claimRun(step: SessionStep, command: CommandOf<"run.claim">): vo
   if (!work) return drop();
   work.attempt += 1;
   work.claimId = command.claimId;
+  work.claimed = { worker: command.worker, at: step.given.now };
   work.live = true;
   giveTask(step, work);
 }

@@ -1,5 +1,6 @@
 // Rule C26 of docs/inside/correctness.md.
 import { createHmac } from "node:crypto";
+import { failedRun, unfinishedRuns } from "../../actors/session/listed-runs.ts";
 import { hasAsked, runningMessage, waitingMessages } from "../../actors/session/session-context.ts";
 import { BOUNDS } from "../../config/bounds.ts";
 import { AppError } from "../../protocol/errors.ts";
@@ -10,9 +11,11 @@ import {
   type MessageId,
   parseFloorId,
   type RequestId,
+  type RunId,
   SessionId,
   userOf,
 } from "../../protocol/ids.ts";
+import type { ListedRun, ListedRunState } from "../../protocol/listed-run.ts";
 import type { Message } from "../../protocol/message.ts";
 import type { Session } from "../../protocol/session.ts";
 import type {
@@ -24,6 +27,7 @@ import type {
   LogStore,
   MessageRange,
   MessageStore,
+  RunListPlace,
   StoredFloorPage,
   StoredFloorQuery,
   StoredFloorView,
@@ -50,6 +54,18 @@ export interface VisibleSessionsOptions {
 /** The address of an existing session, or of a deleted one with its tombstone (rule C20). */
 export type Found = SessionAddress & Pick<Whereabouts, "tombstone">;
 
+/** Which runs to list. Times in ms since 1970. */
+export interface ListedRunQuery {
+  /** Default: all but `failed`. */
+  state?: ListedRunState | undefined;
+  agentId?: AgentId | undefined;
+  userId?: string | undefined;
+  from?: number | undefined;
+  to?: number | undefined;
+  after?: RunListPlace | undefined;
+  limit: number;
+}
+
 /** Where a reader of a session's log can begin: in the log, or at the last event of a deleted session. */
 export type LogBounds =
   | { kind: "gone"; address: SessionAddress; head: number; last: LogEntry }
@@ -59,6 +75,9 @@ export type LogBounds =
 const TAG_LENGTH = 16;
 /** Among how many sessions a question is looked for. */
 const ASKING_SESSIONS = 200;
+/** Sessions with runs that are read at a time, and for one page. */
+const RUNS_READ = 100;
+const RUNS_SEARCHED = 2_000;
 const ID_LENGTH = 64;
 
 /**
@@ -171,10 +190,61 @@ export class VisibleSessions {
   }
 
   async list(query: Omit<StoredSessionQuery, "ownerId" | "id">): Promise<StoredSessionPage> {
-    const ownerId = this.#caller.isOperator ? undefined : this.#caller.ownerId;
     const named = SessionId.safeParse(query.q?.trim());
     const id = named.success ? (await this.find(named.data))?.sessionId : undefined;
-    return this.#options.store.listSessions({ ...query, ownerId, id });
+    return this.#options.store.listSessions({ ...query, ownerId: this.#listedOwner, id });
+  }
+
+  /**
+   * A page of runs. It ends with the session whose runs reach the limit, or the size limit, or if too many sessions
+   * were searched for runs of this state and agent. `next`: where the next page begins; undefined after the last one.
+   */
+  async runs(query: ListedRunQuery): Promise<{ runs: ListedRun[]; next: RunListPlace | undefined }> {
+    const runs: ListedRun[] = [];
+    let bytes = 0;
+    let searched = 0;
+    for await (const { found, last, isLast } of this.#sessionsWithRuns(query)) {
+      searched += 1;
+      runs.push(...found);
+      bytes += JSON.stringify(found).length;
+      const isFull = runs.length >= query.limit || bytes >= BOUNDS.pageBytes || searched >= RUNS_SEARCHED;
+      if (isFull) return { runs, next: isLast ? undefined : last };
+    }
+    return { runs, next: undefined };
+  }
+
+  /** Sessions that may have such runs, each with those that it has, and with its place in the list. */
+  async *#sessionsWithRuns({ state, agentId, userId, from = 0, to, after }: ListedRunQuery) {
+    const isWanted = (run: ListedRun) =>
+      (state === undefined || run.state === state) &&
+      (agentId === undefined || run.agentId === agentId) &&
+      run.at >= from &&
+      run.at <= (to ?? run.at);
+    const kind = state === "failed" ? ("failed" as const) : ("unfinished" as const);
+    // A session whose oldest run is too old may have a newer one.
+    const query = { kind, ownerId: this.#listedOwner, userId, to, ...(kind === "failed" && { from }) };
+    for (let last = after, hasMore = true; hasMore; ) {
+      const page = await this.#options.store.listRuns({ ...query, after: last, limit: RUNS_READ });
+      hasMore = page.hasMore;
+      for (const [index, { session, memory, at }] of page.sessions.entries()) {
+        last = { at, sessionId: session.id };
+        const runs = kind === "failed" ? [failedRun(session)] : unfinishedRuns(session, memory);
+        const found = runs.filter((run) => run !== undefined && isWanted(run)) as ListedRun[];
+        yield { found, last, isLast: !hasMore && index === page.sessions.length - 1 };
+      }
+    }
+  }
+
+  /** The session of an unfinished run. @throws AppError `not_found` */
+  async sessionOfRun(runId: RunId): Promise<SessionAddress> {
+    const query = { kind: "unfinished", ownerId: this.#listedOwner, runId, limit: RUNS_READ } as const;
+    const { sessions } = await this.#options.store.listRuns(query);
+    const found = sessions.find(({ session, memory }) =>
+      unfinishedRuns(session, memory).some(({ id }) => id === runId),
+    );
+    if (!found) throw new AppError("not_found", "No unfinished run has this id.");
+    const { id: sessionId, floorId, ownerId } = found.session;
+    return { sessionId, floorId, ownerId };
   }
 
   /** The session that asked this of its user, of those that were active last; undefined if none of them did. */
@@ -291,14 +361,18 @@ export class VisibleSessions {
   }
 
   async floors(query: Pick<StoredFloorQuery, "after" | "state" | "limit">): Promise<StoredFloorPage> {
-    const ownerId = this.#caller.isOperator ? undefined : this.#caller.ownerId;
-    const { floors, hasMore } = await this.#options.store.listFloors({ ...query, ownerId });
+    const { floors, hasMore } = await this.#options.store.listFloors({ ...query, ownerId: this.#listedOwner });
     return { floors: floors.filter((floor) => this.seesFloor(floor)), hasMore };
   }
 
   /** Whether the caller may see the floor, by the same rule as `floor`. */
   seesFloor({ floorId, ownerId }: Pick<FloorRow, "floorId" | "ownerId">): boolean {
     return maySee(this.#caller, floorId.startsWith("u:") ? userOf(floorId) : ownerId);
+  }
+
+  /** Whose sessions lists have; undefined: everybody's. */
+  get #listedOwner(): string | undefined {
+    return this.#caller.isOperator ? undefined : this.#caller.ownerId;
   }
 
   async #findView(id: SessionId, messages: number): Promise<StoredSessionView | undefined> {

@@ -119,6 +119,8 @@ export const Command = z.discriminatedUnion("type", [
     sessionId: SessionId,
     runId: RunId,
     claimId: z.string(),
+    /** The name of the worker's node, for readers. Absent: an earlier release. */
+    worker: z.string().max(256).optional(),
     /** Whether the worker asked the run's topic for a driver and received no reply (rule C10). */
     hasNoDriver: z.boolean(),
   }),

@@ -12,6 +12,7 @@ import { type FoundStore, type LostCommits, StoreIdentity } from "./connections/
 import { byFloor, FloorCommit } from "./floor-commit.ts";
 import { FloorQueues } from "./floor-queues.ts";
 import { pruneQueries } from "./prune-queries.ts";
+import { runListQuery } from "./run-list-query.ts";
 import { prepareDatabase } from "./schema.ts";
 import { sessionListQuery } from "./session-list-query.ts";
 import { smallWriter } from "./small-writer.ts";
@@ -98,6 +99,7 @@ function storeOn(pool: PostgresPool, { epoch, secret }: Meta, identity: StoreIde
     ...viewQueries(pool),
     ...sessionListQuery(pool),
     ...usageQuery(pool),
+    ...runListQuery(pool),
     ...smallWriter(pool),
     ...stagedQueries(pool),
     ...pruneQueries(pool),

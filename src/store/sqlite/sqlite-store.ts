@@ -16,6 +16,7 @@ import { floorListRead } from "./floor-list.ts";
 import { PageCheck } from "./page-check.ts";
 import { ReadConnection } from "./read-connection.ts";
 import { fileFaultOf } from "./result-code.ts";
+import { runListRead } from "./run-list.ts";
 import { sessionListRead } from "./session-list.ts";
 import { smallWrites } from "./small-writes.ts";
 import { stateReads } from "./state-reads.ts";
@@ -109,6 +110,7 @@ function storeOn(db: ReadConnection, thread: WriterThread, { meta, faults, relea
     ...sessionListRead(db),
     ...floorListRead(db),
     ...usageRead(db),
+    ...runListRead(db),
     ...smallWrites(thread),
     epoch: meta.epoch,
     secret: meta.secret,

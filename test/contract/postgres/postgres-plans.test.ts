@@ -9,6 +9,7 @@ import {
 import { StoreIdentity } from "../../../src/store/postgres/connections/store-identity.ts";
 import { FloorCommit } from "../../../src/store/postgres/floor-commit.ts";
 import { pruneQueries } from "../../../src/store/postgres/prune-queries.ts";
+import { runListQuery } from "../../../src/store/postgres/run-list-query.ts";
 import { sessionListQuery } from "../../../src/store/postgres/session-list-query.ts";
 import { smallWriter } from "../../../src/store/postgres/small-writer.ts";
 import { serverFaultOf } from "../../../src/store/postgres/sql-state.ts";
@@ -22,6 +23,7 @@ import { askDatabase, OWN_POSTGRES } from "../../support/servers/postgres-server
 import { serverOf } from "../../support/servers/shared-server.ts";
 import { FloorWriter, makeMessage, NOON } from "../../support/stores/floor-writer.ts";
 import { SESSION_QUERIES } from "../store/session-queries.ts";
+import { RUN_QUERIES } from "../store/store-runs.ts";
 
 /** The number of sessions, each with a message and two events; there are a hundredth as many floors. */
 const SESSIONS = 50_000;
@@ -34,10 +36,11 @@ const FILL = `
   INSERT INTO floors (id, version, head, format, flags, snapshot, alarm, floor_hash)
     SELECT 'u:' || n, 1, 0, 1, '{}', '{}', n, n % 256 FROM generate_series(1, ${SESSIONS / 100}) AS n;
   INSERT INTO sessions (id, floor_key, state, agent_id, user_id, owner_id, workspace_id, last_activity_at, queued_at,
-      standing, head, oldest_at, due_at, view, memory)
+      standing, head, oldest_at, due_at, runs_at, failed_at, view, memory)
     SELECT 's' || n, n % ${SESSIONS / 100} + 1, (ARRAY['created', 'active', 'paused', 'archived'])[n % 4 + 1],
       'a' || n % 5, 'u' || n % 100, 'o' || n % 100, 'w' || n % 100, n, CASE WHEN n % 40 = 0 THEN n END,
-      CASE n % 4 WHEN 1 THEN 0 WHEN 2 THEN n END, 2, n, CASE n % 4 WHEN 2 THEN n END, '{"id":"s' || n || '"}', '{}'
+      CASE n % 4 WHEN 1 THEN 0 WHEN 2 THEN n END, 2, n, CASE n % 4 WHEN 2 THEN n END,
+      CASE WHEN n % 50 = 0 THEN n END, CASE WHEN n % 50 = 1 THEN n END, '{"id":"s' || n || '"}', '{}'
       FROM generate_series(1, ${SESSIONS}) AS n;
   INSERT INTO session_words SELECT session_key, ('''t' || session_key % 1000 || ''':1')::tsvector FROM sessions;
   INSERT INTO messages (session_key, floor_key, id, status, details, content, words)
@@ -63,6 +66,8 @@ const MEANT = [
   // index.
   /^Index Scan using sessions_by_activity on sessions$/,
   /^Index Only Scan using \w+ on sessions$/,
+  // Of the sessions, these have runs.
+  /^Index Scan using sessions_by_(run|failure) on sessions$/,
   // Every effect is moved.
   /^Seq Scan on effects in UPDATE effects SET due_at = due_at \+ by_ms$/,
 ];
@@ -203,6 +208,8 @@ async function askAll(db: Database, name: string): Promise<void> {
   for (const state of [undefined, "held", "waiting", "idle"] as const) await views.listFloors({ state, limit: 10 });
   await views.heads([floor.id, "u:1" as FloorId]);
   for (const query of SESSION_QUERIES) await list.listSessions(query);
+  const { listRuns } = runListQuery(db);
+  for (const query of RUN_QUERIES) await listRuns(query);
 
   const connection = { id: name as never, slots: [], expiresAt: 1 };
   for (const version of [0, 1]) await small.saveConnection({ ...connection, version });

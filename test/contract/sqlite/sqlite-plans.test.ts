@@ -6,11 +6,13 @@ import { FileGuard } from "../../../src/store/sqlite/file-identity.ts";
 import { floorListRead } from "../../../src/store/sqlite/floor-list.ts";
 import { ReadConnection } from "../../../src/store/sqlite/read-connection.ts";
 import { JobWriter } from "../../../src/store/sqlite/rows/job-writer.ts";
+import { runListRead } from "../../../src/store/sqlite/run-list.ts";
 import { sessionListRead } from "../../../src/store/sqlite/session-list.ts";
 import { stateReads } from "../../../src/store/sqlite/state-reads.ts";
 import { viewReads } from "../../../src/store/sqlite/view-reads.ts";
 import { makeFolder } from "../../support/stores/sqlite-place.ts";
 import { SESSION_QUERIES } from "../store/session-queries.ts";
+import { RUN_QUERIES } from "../store/store-runs.ts";
 
 /** Scans that the query intends. */
 const MEANT = [
@@ -21,6 +23,8 @@ const MEANT = [
   /^SCAN receipts$/,
   // A list without a user or an owner reads all sessions, newest first.
   /^SCAN sessions USING (COVERING )?INDEX sessions_by_activity$/,
+  // Of the sessions, these have runs.
+  /^SCAN sessions USING INDEX sessions_by_(run|failure)$/,
   // Every node keeps all definitions.
   /^SCAN agent_definitions$/,
   // Counting them reads them all, in the smallest index.
@@ -62,6 +66,8 @@ test("every statement finds its rows by an index", async () => {
   }
   const { listSessions } = sessionListRead(reader);
   for (const query of SESSION_QUERIES) await listSessions(query);
+  const { listRuns } = runListRead(reader);
+  for (const query of RUN_QUERIES) await listRuns(query);
 
   const statements = db.prepared.map((sql) => sql.trim()).filter((sql) => !/^(BEGIN|COMMIT|ROLLBACK)/.test(sql));
   expect(statements.length).toBeGreaterThan(60);

@@ -9,6 +9,7 @@ import { lifeContract } from "./store-life.ts";
 import { logContract } from "./store-log.ts";
 import { pageContract } from "./store-pages.ts";
 import { pruneContract } from "./store-prune.ts";
+import { runListContract } from "./store-runs.ts";
 import { searchContract } from "./store-search.ts";
 import { stagedContract } from "./store-staged.ts";
 import { messageContract, viewContract } from "./store-views.ts";
@@ -42,6 +43,7 @@ export const WRITING = [
   pageContract,
   messageContract,
   viewContract,
+  runListContract,
   searchContract,
   pruneContract,
   budgetContract,

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import type { ListedRun } from "../../../src/protocol/listed-run.ts";
 import { makeDelegatingModels } from "../../support/agents/delegating-models.ts";
 import { create, messagesOf, say } from "../../support/clients/node-client.ts";
 import { SessionReader } from "../../support/clients/session-reader.ts";
@@ -66,6 +67,12 @@ describeClusters("a lost worker", (servers) => {
   async function driving(): Promise<ChildServer[]> {
     const counts = await Promise.all(workers.map(drivenBy));
     return workers.filter((_, index) => counts[index]! > 0);
+  }
+
+  /** The listed runs of these sessions. */
+  async function runsOf(ids: readonly string[], query = ""): Promise<ListedRun[]> {
+    const { runs } = (await gateway.ask("GET", `/runs${query}`)).body;
+    return runs.filter(({ sessionId }) => ids.includes(sessionId));
   }
 
   /** A session whose reply is being streamed, and the stored part of it. */
@@ -189,13 +196,28 @@ describeClusters("a lost worker", (servers) => {
       confirm("open", "deleter"),
       confirm("single", "once"),
     ]);
+    const sessions = ["early", "open", "single"];
+    const before = await runsOf(sessions);
+    expect(before.map(({ state, attempt }) => [state, attempt])).toEqual(sessions.map(() => ["waits_for_person", 1]));
     await loseAll();
+    // Nobody knows yet that the workers are gone: the runs are listed as theirs.
+    expect(await runsOf(sessions)).toEqual(before);
     // The floor takes the answer; its worker never hears of it.
     expect((await early.answer(early.requestId, "approve", "approval")).status).toBe(200);
     workers = [await cluster.start(["worker"])];
     const again = Promise.all([early.asked(2), open.asked(2), single.completed()]);
     const noticedMs = await within("asking again", again);
     console.info(`another worker asked again after ${noticedMs} ms`);
+
+    const after = await runsOf(sessions);
+    const repeated = { state: "waits_for_person", attempt: 2, again: { after: "lost" } };
+    expect(after.map(({ sessionId }) => sessionId).toSorted()).toEqual(["early", "open"]);
+    expect(after).toMatchObject([repeated, repeated]);
+    const former = new Set(before.map(({ worker }) => worker));
+    for (const { worker } of after) expect(former.has(worker)).toBe(false);
+    expect(await runsOf(sessions, "?state=failed")).toMatchObject([
+      { sessionId: "single", failure: { errorCode: "run_lost" } },
+    ]);
 
     // An answer to the former request changes nothing, and a repeat of the first one has its answer.
     expect((await open.answer(open.requestId, "approve", "late")).status).toBe(404);
@@ -216,6 +238,19 @@ describeClusters("a lost worker", (servers) => {
       // Each request was resolved once.
       expect(of("interaction_resolved")).toHaveLength(of("tool_confirmation_request").length);
     }
+  });
+
+  test("a run that is cancelled at a gateway ends at its worker", async () => {
+    provider.replyBy(() => sing(FOREVER));
+    const { reader, runId } = await begin("unwanted", "singer");
+    const [worker] = await driving();
+    expect(await runsOf(["unwanted"])).toMatchObject([{ id: runId, state: "driven", worker: expect.any(String) }]);
+    expect((await gateway.post(`/runs/${runId}/cancel`)).status).toBe(200);
+    await reader.has("unwanted", "complete");
+    await expect.poll(() => drivenBy(worker!)).toBe(0);
+    expect(await runsOf(["unwanted"])).toEqual([]);
+    expect((await gateway.post(`/runs/${runId}/cancel`)).status).toBe(404);
+    reader.check();
   });
 
   async function talk(sessionId: string, ...replies: string[]): Promise<void> {

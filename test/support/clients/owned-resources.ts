@@ -11,6 +11,8 @@ export interface Things {
   /** A session on its own floor. */
   alone: string;
   message: string;
+  /** A run of the session on its own floor that has not ended. */
+  run: string;
   image: string;
   floor: string;
   connection: string;
@@ -23,6 +25,7 @@ export const NOTHING: Things = {
   session: "no-such-session",
   alone: "no-such-session",
   message: "no-such-message",
+  run: "no-such-run",
   image: "0".repeat(64),
   floor: "u:nobody",
   connection: "nowhere",
@@ -100,6 +103,7 @@ export const ROUTES: [route: string, ask: (caller: Caller, of: Things) => Promis
       }),
   ],
   ["GET /floor/{id}/events", (caller, of) => caller.get(`${floor(of.floor)}/events`)],
+  ["POST /runs/{id}/cancel", (caller, { run }) => caller.post(`/runs/${run}/cancel`)],
   ["POST /message", (caller, { session }) => caller.post("/message", { type: "abort", sessionId: session })],
   ["POST /session/create", (caller, { connection }) => caller.post("/session/create", { connectionId: connection })],
   ["GET /api/chat/{id}/stream", (caller, { session }) => caller.get(`/api/chat/${session}/stream`)],
@@ -118,6 +122,7 @@ export const OF_NOBODY = [
   "GET /session/list",
   "GET /floors",
   "GET /floors/events",
+  "GET /runs",
   "GET /agents",
   "GET /agents/definitions",
   "POST /agents/definitions",

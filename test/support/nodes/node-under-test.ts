@@ -9,6 +9,7 @@ import { type App, createApp } from "../../../src/node/app.ts";
 import type { Decision } from "../../../src/protocol/decision.ts";
 import { ERRORS, type ErrorCode } from "../../../src/protocol/errors.ts";
 import type { SwitchOutcome } from "../../../src/protocol/internal/reply.ts";
+import type { ListedRun } from "../../../src/protocol/listed-run.ts";
 import type { LogLine, Message } from "../../../src/protocol/message.ts";
 import type { AgentInfo, Session } from "../../../src/protocol/session.ts";
 import { E2E_AGENTS } from "../catalogs/e2e-catalog.ts";
@@ -53,6 +54,8 @@ export interface AnswerBody {
   queued: Session[];
   flags: Record<string, boolean>;
   decisions: Decision[];
+  runs: ListedRun[];
+  next: string;
   decision: Decision;
   sessionId: string;
   messageId: string;

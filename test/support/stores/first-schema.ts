@@ -4,9 +4,13 @@ import type { RunEffect } from "../../../src/protocol/internal/effect.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { FloorWriter, NOON } from "./floor-writer.ts";
 
-/** What the second migration does, backwards: the schema is that of the first one again. */
+/** What the later migrations do, backwards: the schema is that of the first one again. */
 export const TO_FIRST_SCHEMA = `
   DROP TABLE usage; DROP TABLE budgets;
+  DROP INDEX sessions_by_run;
+  DROP INDEX sessions_by_failure;
+  ALTER TABLE sessions DROP COLUMN runs_at;
+  ALTER TABLE sessions DROP COLUMN failed_at;
   ALTER TABLE floors RENAME COLUMN floor_hash TO partition;
   ALTER TABLE effects RENAME COLUMN floor_hash TO partition`;
 
@@ -14,6 +18,13 @@ export const TO_FIRST_SCHEMA = `
 export const FIRST_MEMORY = String.raw`{"untitled":true,"claim":{"agentId":"music"},"note":"\"claim\":{","args":{"claim":{}}}`;
 const MEMORY = FIRST_MEMORY.replace('"claim":{"agentId"', '"numbers":{"agentId"');
 const ANN = "ann" as SessionId;
+/** Memories of sessions with runs, and one that only speaks of them. */
+const WITH_RUNS = [
+  '{"turns":[],"run":{"id":"r"}}',
+  '{"turns":[{"runId":"r"}]}',
+  '{"turns":[],"summarizing":{"id":"r"}}',
+];
+const NO_RUNS = String.raw`{"turns":[],"note":"\"run\":{\"turns\":[{"}`;
 
 /** Write a floor with an alarm, a session of that memory, and an effect. */
 export async function writeAsFirst(store: Store): Promise<FloorWriter> {
@@ -23,6 +34,14 @@ export async function writeAsFirst(store: Store): Promise<FloorWriter> {
     priority: 1,
   } as RunEffect;
   await floor.write({ sessions: [floor.session(ANN)], memory: FIRST_MEMORY, effectsAdded: [effect], alarm: NOON });
+  for (const [index, memory] of WITH_RUNS.entries())
+    await floor.write({
+      sessions: [floor.session(`busy${index}`, { lastActivityAt: NOON + index })],
+      memory,
+      alarm: NOON,
+    });
+  const failure = { errorCode: "run_lost" as const, message: "Gone.", runId: "r1" as RunId };
+  await floor.write({ sessions: [floor.session("failed", { failure })], memory: NO_RUNS, alarm: NOON });
   return floor;
 }
 
@@ -30,6 +49,10 @@ export async function writeAsFirst(store: Store): Promise<FloorWriter> {
 export async function expectUpgraded(store: Store, floor: FloorWriter): Promise<void> {
   const [row] = await store.loadSessions([ANN]);
   expect(row!.memory).toBe(MEMORY);
+  const listed = async (kind: "unfinished" | "failed") =>
+    (await store.listRuns({ kind, limit: 10 })).sessions.map(({ session, at }) => `${session.id} ${at - NOON}`);
+  expect(await listed("unfinished")).toEqual(["busy0 0", "busy1 1", "busy2 2"]);
+  expect(await listed("failed")).toEqual(["failed 0"]);
   const due = { until: NOON, limit: 10 };
   expect((await store.dueEffects(due)).map(({ id }) => id)).toEqual(["e1"]);
   expect((await store.dueAlarms(due)).map(({ id }) => id)).toEqual([floor.id]);

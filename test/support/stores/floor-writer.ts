@@ -12,6 +12,8 @@ export const DAY = 86_400_000;
 export interface WrittenChange extends Omit<Partial<FloorChange>, "sessions"> {
   sessions?: Session[];
   memory?: string;
+  /** Of each session. */
+  runsAt?: number;
 }
 
 /** Writes one floor as a host does: counts its version, its places and its sessions' places. */
@@ -53,7 +55,7 @@ export class FloorWriter {
     return { caller: "ann", commandId, floorId: this.id, bodyHash: "b0d1", reply: '{"ok":true}', at: NOON, ...over };
   }
 
-  change({ sessions = [], memory = "{}", ...over }: WrittenChange = {}): FloorChange {
+  change({ sessions = [], memory = "{}", runsAt, ...over }: WrittenChange = {}): FloorChange {
     return {
       floorId: this.id,
       expected: this.version,
@@ -62,7 +64,7 @@ export class FloorWriter {
       newIds: [],
       head: this.head,
       flags: {},
-      sessions: sessions.map((session) => ({ session, memory, head: this.#seqs.get(session.id) ?? 0 })),
+      sessions: sessions.map((session) => ({ session, memory, runsAt, head: this.#seqs.get(session.id) ?? 0 })),
       messages: [],
       logs: [],
       events: [],

@@ -55,6 +55,7 @@ export class MemoryStore implements Store {
   readonly forgetUser = without;
   readonly viewFloor = without;
   readonly listSessions = without;
+  readonly listRuns = without;
   readonly listLogs = without;
   readonly listUsage = without;
   readonly readFloorLogBack = without;

@@ -20,6 +20,8 @@ const INDEXED = [
   "last_activity_at",
   "queued_at",
   "due_at",
+  "runs_at",
+  "failed_at",
 ] as const satisfies (keyof SessionSqlRow)[];
 
 /** The value of `standing` for a ducked session. */

@@ -25,6 +25,7 @@ beforeAll(async () => {
   const said = { type: "chat", sessionId: session.id, content: "hello leviathan", images: [IMAGE] };
   const { messageId } = await accepted(ann.post("/message", said));
   const { messages } = await accepted(ann.get(`/session/${session.id}/messages`));
+  const { runId } = await accepted(ann.post("/message", { type: "chat", sessionId: alone.id, content: "play" }));
   const stream = await ann.stream(`/events?userId=ann&sessionId=${session.id}`);
 
   const connected = await stream.next();
@@ -37,6 +38,7 @@ beforeAll(async () => {
     session: session.id,
     alone: alone.id,
     message: messageId,
+    run: runId,
     image,
     floor: session.floorId,
     connection: String(connected.data["connectionId"]),
@@ -82,6 +84,15 @@ describe("a resource of another owner", () => {
     }
     expect((await accepted(ann.get("/session/list?q=leviathan"))).total).toBe(1);
     expect((await accepted(ops.get("/session/list?q=whale"))).total).toBe(2);
+  });
+
+  test("another owner's runs are in no list", async () => {
+    for (const query of ["", "?state=failed", "?userId=ann", "?agentId=chat"])
+      expect((await accepted(bob.get(`/runs${query}`))).runs, query).toEqual([]);
+    for (const caller of [ann, ops]) {
+      const { runs } = await accepted(caller.get("/runs"));
+      expect(runs).toMatchObject([{ id: things.run, sessionId: things.alone, ownerId: "ann" }]);
+    }
   });
 
   test("another owner's session is not bound to a stream, which reports it like a missing one", async () => {
