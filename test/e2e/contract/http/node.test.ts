@@ -140,6 +140,8 @@ describe("/openapi.json", async () => {
   test("/openapi.json has exactly the routes of the contract, each with a stable operation id", () => {
     const ids = Object.fromEntries(operations.map(({ name, operation }) => [operation.operationId, name]));
     expect(ids).toEqual({
+      listRuns: "GET /runs",
+      cancelRun: "POST /runs/{id}/cancel",
       createSession: "POST /session/create",
       loadSession: "POST /session/load",
       listSessions: "GET /session/list",
