@@ -9,8 +9,8 @@ import { effectId } from "../facts.ts";
 import { cutCalls } from "./calls.ts";
 import { closeExpired, resolveInteractions } from "./interactions.ts";
 import {
-  addTokens,
   type AttemptEnd,
+  addTokens,
   isAudible,
   MAX_LOSSES,
   NO_USAGE,
