@@ -166,6 +166,7 @@ test.each([
   ["README.md", "README.zh.md"],
   ["docs/use/guide-agents.md", "docs/use/guide-agents.zh.md"],
   ["docs/use/external-players.md", "docs/use/external-players.zh.md"],
+  ["docs/use/cpp.md", "docs/use/cpp.zh.md"],
   ["docs/use/players.md", "docs/use/players.zh.md"],
   ["docs/use/car.md", "docs/use/car.zh.md"],
   ["docs/use/doors.md", "docs/use/doors.zh.md"],

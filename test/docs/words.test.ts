@@ -86,7 +86,7 @@ test("a page names no function or field that neither the code nor a test has", (
     })),
   );
   expect(named.length).toBeGreaterThan(300);
-  const known = new Set([...wordsOf("{src,page,test,bench,examples,migrations}/**/*.{ts,tsx,sql}"), ...OF_OTHERS]);
+  const known = new Set([...wordsOf("{src,page,test,bench,examples,migrations}/**/*.{ts,tsx,sql,cpp}"), ...OF_OTHERS]);
   expect(named.filter(({ name }) => !known.has(name))).toEqual([]);
 });
 

@@ -1,0 +1,371 @@
+import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import fc from "fast-check";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { SessionReader } from "../../support/clients/session-reader.ts";
+import { CuttingProxy } from "../../support/networks/cutting-proxy.ts";
+import { LosingProxy } from "../../support/networks/losing-proxy.ts";
+import { type ChildServer, makeInstallation } from "../../support/nodes/child-server.ts";
+import { PLAYERS } from "../../support/nodes/players.ts";
+import { describeWith, testWith } from "../../support/programs/suites.ts";
+import { freePort } from "../../support/servers/free-port.ts";
+import { makeFolder } from "../../support/stores/sqlite-place.ts";
+
+const SOURCE = fileURLToPath(new URL("../../../examples/cpp-player/player.cpp", import.meta.url));
+const RATE = 22_050;
+const SONG_SECONDS = 120;
+/** Two characters of four bytes, and one of three: positions count UTF-16 units. */
+const REPLY = "Sunny 😀 and warm. 晴 😀";
+/** Minutes of speech. */
+const STORY = "Once upon a time there was a fox. ".repeat(90);
+const VOICE = { kind: "scripted", replies: [{ match: "story", say: [STORY] }, { say: [REPLY] }] };
+const AGENTS = [
+  ...PLAYERS.map((agent) => (agent.lease === "2s" ? { ...agent, lease: "1s" } : agent)),
+  { name: "voice", priority: 50, lease: "1s", adapter: VOICE },
+];
+
+/** A WAV file in which each sample tells its place, except that it begins anew every 0.9 s. */
+function songOf(seconds: number): Buffer {
+  const song = Buffer.alloc(44 + seconds * RATE * 2);
+  for (let at = 0; at < seconds * RATE; at += 1) song.writeInt16LE(sampleAt(at), 44 + at * 2);
+  return song;
+}
+
+const sampleAt = (at: number): number => (at % 20_000) + 1_000;
+/** 14 dB quieter. */
+const QUIETER = 10 ** (-14 / 20);
+
+/** The compiled program, which plays for one session. */
+class CppPlayer {
+  readonly ended: Promise<unknown>;
+  readonly lines: string[] = [];
+  readonly #child: ChildProcess;
+  readonly #sound: Buffer[] = [];
+
+  /** @param words the node's address, the user, the agent, the session and perhaps a file */
+  constructor(program: string, ...words: readonly string[]) {
+    const child = spawn(program, words, { stdio: ["ignore", "pipe", "pipe"] });
+    child.stdout.on("data", (chunk: Buffer) => this.#sound.push(chunk));
+    createInterface(child.stderr).on("line", (line) => this.lines.push(line));
+    this.ended = once(child, "close").then(([code, signal]) => code ?? signal);
+    this.#child = child;
+    onTestFinished(() => void child.kill("SIGKILL"));
+  }
+
+  signal(name: NodeJS.Signals): void {
+    this.#child.kill(name);
+  }
+
+  /** The states of its session that it has printed, without their seconds. */
+  get states(): string[] {
+    return this.lines.flatMap((line) => /^[\d.]+ s: (.*)$/.exec(line)?.[1] ?? []);
+  }
+
+  /** The samples that it has written. */
+  get sound(): Int16Array {
+    const bytes = Buffer.concat(this.#sound);
+    return new Int16Array(bytes.buffer, bytes.byteOffset, bytes.length >> 1);
+  }
+
+  async shows(...states: readonly string[]): Promise<void> {
+    await expect.poll(() => this.states).toEqual(states);
+  }
+
+  /** Resolves when it has written more. */
+  async sounds(): Promise<void> {
+    const { length } = this.sound;
+    await expect.poll(() => this.sound.length).toBeGreaterThan(length);
+  }
+}
+
+describeWith(["cpp"], "the player in C++", (compiler) => {
+  let program: string;
+  let song: string;
+  let folder: string;
+  let node: ChildServer;
+  const closers: (() => Promise<void>)[] = [];
+  let users = 0;
+  const newUser = () => {
+    users += 1;
+    return `user-${users}`;
+  };
+
+  async function compile(source: string, to: string, ...flags: readonly string[]): Promise<string> {
+    const all = ["-std=c++17", "-Wall", "-Wextra", "-Werror", "-pthread", ...flags, source, "-o", to, "-lcurl"];
+    await promisify(execFile)(compiler, all);
+    return to;
+  }
+
+  beforeAll(async () => {
+    const made = await makeFolder();
+    folder = made.folder;
+    closers.push(made.remove);
+    song = join(folder, "song.wav");
+    await writeFile(song, songOf(SONG_SECONDS));
+    program = await compile(SOURCE, join(folder, "player"));
+    const installation = await makeInstallation({ agents: AGENTS }, {}, (close) => closers.push(close));
+    node = await installation.start();
+  });
+  afterAll(async () => {
+    for (const close of closers.toReversed()) await close();
+  });
+
+  async function post(server: ChildServer, path: string, body?: object): Promise<void> {
+    const { status } = await server.post(path, body);
+    expect(status, path).toBe(200);
+  }
+  const begin = (userId: string, id: string, agentId: string, server = node) =>
+    post(server, "/session/create", { id, agentId, userId, activate: true });
+  const archive = (id: string, server = node) => post(server, `/session/${id}/archive`);
+  const stateOf = async (id: string, server = node) => (await server.ask("GET", `/session/${id}`)).body.session.state;
+
+  test("it is quieter beneath a prompt, silent for another, and goes on where it was; SIGTERM ends its session", async () => {
+    const user = newUser();
+    const player = new CppPlayer(program, node.url, user, "music", `${user}-song`, song);
+    await player.shows("active");
+    await player.sounds();
+    await begin(user, `${user}-left`, "prompt");
+    await player.shows("active", "ducked at -14 dB");
+    await player.sounds();
+    await archive(`${user}-left`);
+    await expect.poll(() => player.states.at(-1)).toBe("active");
+    await player.sounds();
+    await begin(user, `${user}-talk`, "general");
+    await expect.poll(() => player.states.at(-1)).toBe("paused");
+    await archive(`${user}-talk`);
+    await expect.poll(() => player.states.at(-1)).toBe("active");
+    await player.sounds();
+    player.signal("SIGTERM");
+    expect(await player.ended).toBe(0);
+    expect(await stateOf(`${user}-song`)).toBe("archived");
+
+    const levels: string[] = [];
+    for (const [at, sample] of player.sound.entries()) {
+      const level =
+        sample === sampleAt(at) ? "own" : sample === Math.round(sampleAt(at) * QUIETER) ? "quieter" : "wrong";
+      if (levels.at(-1) !== level) levels.push(level);
+    }
+    expect(levels).toEqual(["own", "quieter", "own"]);
+    const seconds = (state: string) => Number.parseFloat(player.lines.find((line) => line.endsWith(`: ${state}`))!);
+    const [back] = player.lines.slice(player.lines.findIndex((line) => line.endsWith("paused")) + 1);
+    // One block of 20 ms may be on its way.
+    expect(Number.parseFloat(back!) - seconds("paused")).toBeLessThan(0.03);
+  });
+
+  test("it says why it may not play, and ends", async () => {
+    const user = newUser();
+    await begin(user, `${user}-talk`, "general");
+    const player = new CppPlayer(program, node.url, user, "music", `${user}-song`, song);
+    expect(await player.ended).toBe(1);
+    expect(player.lines).toEqual(["General is running; Music has to wait."]);
+    expect(player.sound).toHaveLength(0);
+    expect((await node.ask("GET", `/session/${user}-song`)).status).toBe(404);
+  });
+
+  test("it plays on while its node is killed, and obeys the one that follows", async () => {
+    const installation = await makeInstallation({ agents: AGENTS }, { PORT: String(await freePort()) });
+    const first = await installation.start();
+    const player = new CppPlayer(program, first.url, "ann", "music", "song", song);
+    await player.shows("active");
+    await first.kill();
+    await player.sounds();
+    const second = await installation.start();
+    await begin("ann", "left", "prompt", second);
+    await player.shows("active", "ducked at -14 dB");
+    await second.kill();
+    player.signal("SIGTERM");
+    expect(await player.ended).toBe(0);
+  });
+
+  test("a request whose answer was lost is sent again, and has one effect", async () => {
+    const proxy = await LosingProxy.start(node.url);
+    const user = newUser();
+    proxy.loseNextAnswer();
+    const player = new CppPlayer(program, proxy.url, user, "music", `${user}-song`, song);
+    await player.shows("active");
+    expect(proxy.lost).toBe(1);
+    const { body } = await node.ask("GET", `/floor/u%3A${user}`);
+    expect(body["decisions"]).toHaveLength(1);
+
+    await begin(user, `${user}-talk`, "general");
+    proxy.loseNextAnswer();
+    const refused = new CppPlayer(program, proxy.url, user, "slow_music", `${user}-other`, song);
+    expect(await refused.ended).toBe(1);
+    expect(refused.lines).toEqual(["General is running; Slow Music has to wait."]);
+  });
+
+  test("over a cut connection it misses nothing, and does nothing twice", async () => {
+    const proxy = await CuttingProxy.start(node.url);
+    const user = newUser();
+    const player = new CppPlayer(program, proxy.url, user, "slow_music", `${user}-song`, song);
+    await player.shows("active");
+    proxy.refuse();
+    await begin(user, `${user}-one`, "prompt");
+    await archive(`${user}-one`);
+    await begin(user, `${user}-two`, "general");
+    await player.sounds();
+    proxy.admit();
+    await player.shows("active", "ducked at -14 dB", "active", "paused");
+    proxy.cut();
+    await archive(`${user}-two`);
+    await expect.poll(() => player.states.slice(4)).toEqual(["active"]);
+    await player.sounds();
+  });
+
+  /** Stops its process until its session has lost its place. */
+  async function freeze(player: CppPlayer, id: string): Promise<void> {
+    const reader = await SessionReader.of(node, id);
+    player.signal("SIGSTOP");
+    await reader.until(() =>
+      reader.eventsOf(id, "session_transition").some(({ data }) => data["reason"] === "lease_expired"),
+    );
+  }
+
+  test("a player that was frozen for longer than its lease asks again", async () => {
+    const user = newUser();
+    const player = new CppPlayer(program, node.url, user, "music", `${user}-song`, song);
+    await player.shows("active");
+    await freeze(player, `${user}-song`);
+    player.signal("SIGCONT");
+    await expect.poll(() => stateOf(`${user}-song`)).toBe("active");
+    await expect.poll(() => player.states.slice(1).at(-1)).toMatch(/^active/);
+    await player.sounds();
+  });
+
+  test("if another has the floor by then, it says so and stays silent", async () => {
+    const user = newUser();
+    const player = new CppPlayer(program, node.url, user, "music", `${user}-song`, song);
+    await player.shows("active");
+    await freeze(player, `${user}-song`);
+    await begin(user, `${user}-talk`, "general");
+    player.signal("SIGCONT");
+    await expect.poll(() => player.lines).toContain("General is running; Music has to wait.");
+    await player.shows("active", "paused");
+    const { length } = player.sound;
+    await archive(`${user}-talk`);
+    player.signal("SIGTERM");
+    expect(await player.ended).toBe(0);
+    expect(player.sound).toHaveLength(length);
+  });
+
+  test("a player that was killed goes on with its session when it starts again", async () => {
+    const user = newUser();
+    const words = [node.url, user, "music", `${user}-song`, song] as const;
+    const killed = new CppPlayer(program, ...words);
+    await killed.shows("active");
+    const reader = await SessionReader.of(node, `${user}-song`);
+    killed.signal("SIGKILL");
+    expect(await killed.ended).toBe("SIGKILL");
+    await reader.until(() => reader.eventsOf(`${user}-song`, "session_transition").at(-1)?.data["to"] === "paused");
+    const next = new CppPlayer(program, ...words);
+    await next.shows("paused", "active");
+    await next.sounds();
+  });
+
+  test("a session that another ends, or that is deleted, ends it", async () => {
+    for (const [method, path] of [
+      ["POST", "/archive"],
+      ["DELETE", ""],
+    ] as const) {
+      const user = newUser();
+      const player = new CppPlayer(program, node.url, user, "music", `${user}-song`, song);
+      await player.shows("active");
+      await node.ask(method, `/session/${user}-song${path}`);
+      expect(await player.ended).toBe(0);
+    }
+  });
+
+  testWith(["espeak"], "it speaks replies, and says how much of them was heard", async () => {
+    const user = newUser();
+    const id = `${user}-talk`;
+    const player = new CppPlayer(program, node.url, user, "voice", id);
+    await player.shows("active");
+    const ask = (content: string) => post(node, "/message", { type: "chat", sessionId: id, content });
+    const heard = async (): Promise<(number | undefined)[]> => {
+      const { messages } = (await node.ask("GET", `/session/${id}/messages`)).body;
+      return messages.filter(({ role }) => role === "assistant").map(({ playedUpTo }) => playedUpTo);
+    };
+    await ask("What is the weather like?");
+    await player.sounds();
+    await begin(user, `${user}-left`, "prompt");
+    await expect.poll(() => player.states.at(-1)).toBe("paused");
+    await archive(`${user}-left`);
+    await expect.poll(heard).toEqual([REPLY.length]);
+
+    // The next question ends what is spoken.
+    await ask("Tell me a story");
+    await player.sounds();
+    await ask("And the weather?");
+    await expect.poll(async () => (await heard())[2]).toBe(REPLY.length);
+    expect((await heard())[1] ?? 0).toBeLessThan(STORY.length);
+  });
+
+  test("words with quotes and backslashes reach the node as they are", async () => {
+    const user = `"${newUser()}" \\ 小明`;
+    const player = new CppPlayer(program, node.url, user, "music", "quoted-song", song);
+    await player.shows("active");
+    expect((await node.ask("GET", "/session/quoted-song")).body.session).toMatchObject({ userId: user });
+  });
+
+  test("what it reads of JSON is what is written, and what is too deep, too wide or too long is left", async () => {
+    const harness = join(folder, "harness.cpp");
+    await writeFile(
+      harness,
+      `#define main player_main
+#include "${SOURCE}"
+#undef main
+#include <iostream>
+#include <iterator>
+int main() {
+  const std::string text{std::istreambuf_iterator<char>(std::cin), {}};
+  for (const auto& [path, value] : valuesOf(text)) std::cout << path << '\\0' << value << '\\0';
+}
+`,
+    );
+    const reader = await compile(harness, join(folder, "reader"));
+    const read = async (text: string): Promise<Record<string, string>> => {
+      const child = spawn(reader, { stdio: ["pipe", "pipe", "inherit"] });
+      child.stdin.end(text);
+      const words = (await new Response(child.stdout as never).text()).split("\0");
+      return Object.fromEntries(
+        words.flatMap((word, at) => (at % 2 === 0 && word !== "" ? [[word, words[at + 1]]] : [])),
+      );
+    };
+    const texts = fc.string({ unit: "binary", maxLength: 8 });
+    const names = fc.stringMatching(/^[a-z"\\\\{},:]{1,4}$/);
+    const values = fc.letrec((tie) => ({
+      value: fc.oneof({ depthSize: "small" }, fc.integer(), fc.boolean(), fc.constant(null), texts, tie("object")),
+      object: fc.dictionary(names, tie("value"), { maxKeys: 4 }),
+    })).object as fc.Arbitrary<Record<string, unknown>>;
+    await fc.assert(
+      fc.asyncProperty(values, fc.boolean(), async (value, isWide) => {
+        expect(await read(JSON.stringify(value, null, isWide ? 2 : 0))).toEqual(flat(value));
+      }),
+      { numRuns: 60 },
+    );
+    expect(await read(`${'{"a":'.repeat(33)}1${"}".repeat(33)}`)).toEqual({});
+    expect(
+      await read(JSON.stringify({ a: Object.fromEntries(Array.from({ length: 10_001 }, (_, at) => [at, 1])) })),
+    ).toEqual({});
+    expect(await read(JSON.stringify({ ["a".repeat(257)]: 1 }))).toEqual({});
+    for (const cut of ['{"a', '{"a": "b\\', '{"a": "\\u00', "}", ":", ""]) expect(await read(cut)).toEqual({});
+  });
+});
+
+/** What the player is to read of an object. */
+function flat(value: unknown, path = ""): Record<string, string> {
+  if (typeof value === "object" && value !== null) {
+    return Object.assign(
+      {},
+      ...Object.entries(value).map(([name, each]) => flat(each, path === "" ? name : `${path}.${name}`)),
+    );
+  }
+  // It takes every escape that is written in hexadecimal for a space.
+  const text = String(JSON.parse(JSON.stringify(String(value)).replace(/(?<!\\)((?:\\\\)*)\\u[0-9a-f]{4}/g, "$1 ")));
+  return text === "" ? {} : { [path]: text };
+}
