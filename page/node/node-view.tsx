@@ -11,15 +11,20 @@ import { metricLabelOf, readMetrics } from "./metrics-text.ts";
 import styles from "./node.module.css";
 import { Nodes, shortOf } from "./nodes.tsx";
 import type { RollCalled } from "./roll-called.ts";
+import { Runs, type RunsRead } from "./runs.tsx";
 
 /** The interval of the readings, which only happen while this view is visible, in ms. */
 const EVERY_MS = 2_000;
+/** The maximum number of runs in the table, and of failures. */
+const RUNS = 50;
+const FAILURES = 10;
 /** Five minutes. */
 const KEPT = 150;
 
 interface Reading extends Counted, RollCalled {
   health: Health;
   ready: Readiness;
+  runs: RunsRead;
 }
 
 /**
@@ -37,6 +42,7 @@ export function NodeView() {
       {now && <NodeStatus reading={now} />}
       {now && !now.samples && <p className={styles["quiet"]}>{say("node.operators")}</p>}
       <Nodes readings={readings} />
+      {now && <Runs read={now.runs} now={now.at} />}
       {now?.samples && <Figures readings={ofOneNode(readings)} />}
     </section>
   );
@@ -48,11 +54,13 @@ function useReadings(): { readings: readonly Reading[]; failure: Error | undefin
   const [failure, setFailure] = useState<Error>();
   const read = async (signal: AbortSignal) => {
     try {
-      const [health, ready, text, list] = await Promise.all([
+      const [health, ready, text, list, runs, failed] = await Promise.all([
         client.getHealth({ signal }),
         client.getReadiness({ signal }),
         client.getMetrics({ signal }).catch(nothingForOthers),
         client.listNodes({ signal }).catch(nothingForOthers),
+        client.listRuns({ limit: RUNS }, { signal }),
+        client.listRuns({ state: "failed", limit: FAILURES }, { signal }),
       ]);
       const samples = text === undefined ? undefined : readMetrics(text);
       const reading = {
@@ -62,6 +70,7 @@ function useReadings(): { readings: readonly Reading[]; failure: Error | undefin
         samples,
         nodes: undefined,
         ...list,
+        runs: { runs: runs.runs, failed: failed.runs, hasMore: runs.next !== undefined },
       };
       setReadings((known) => [...known.slice(1 - KEPT), reading]);
       setFailure(undefined);

@@ -1,10 +1,12 @@
 import { expect, onTestFinished, test } from "vitest";
 import { describePage, shown, startPageNode } from "../../support/browsers/page-stage.ts";
 import { keysFile, writeTemporary } from "../../support/clients/callers.ts";
+import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
 
 const KEY = "ann-key-0123456789abcdef0123456789";
 
 const node = await startPageNode();
+const runsOfNode = async (of: typeof node) => (await accepted(of.get("/runs"))).runs;
 
 describePage("the node view", (open) => {
   test("the node view shows the node's metrics as they change", async () => {
@@ -66,6 +68,31 @@ describePage("the node view", (open) => {
     const cells = row(/^far Ready worker/).getByRole("cell");
     const rate = async () => Number((await cells.nth(5).textContent())?.replace("–", "0"));
     await expect.poll(rate).toBeGreaterThan(100);
+  });
+
+  test("the node view lists runs with what they wait for, cancels one, and shows the last failures", async () => {
+    const own = await startPageNode({ settings: { INTERLOCK_NAME: "garage" } }, onTestFinished);
+    const [ann, bob] = [new E2eClient(own, "ann"), new E2eClient(own, "bob")];
+    const music = await ann.hold("music");
+    await accepted(ann.say(music.id, "play"));
+    const failing = await bob.hold("general");
+    const stream = await bob.follow(failing.id);
+    await accepted(bob.say(failing.id, "refused"));
+    await stream.until("complete");
+    const page = await open(`${own.url}/#/node`);
+    await page.getByRole("heading", { name: "Runs (1)" }).waitFor();
+    const run = page.getByRole("row", { name: /running .* ann at garage for / });
+    await run.getByRole("button", { name: "Cancel run" }).click();
+    await page
+      .getByRole("group", { name: /End this run/ })
+      .getByRole("button", { name: "Cancel run" })
+      .click();
+    await page.getByText("No run is under way, and none waits.").waitFor();
+    expect(await runsOfNode(own)).toEqual([]);
+    const failures = page.getByRole("region", { name: "Sessions whose last turn failed" }).first();
+    await failures.getByRole("row", { name: /The model's provider refused the request.* bob$/ }).waitFor();
+    await page.getByRole("button", { name: "中文" }).click();
+    await page.getByRole("heading", { name: "运行（0）" }).waitFor();
   });
 
   test("the node view says where the catalogue on disk has faults", async () => {

@@ -1,0 +1,148 @@
+import { type ReactNode, useState } from "react";
+import type { ListedRun } from "../../src/protocol/listed-run.ts";
+import { useClient } from "../../src/react/hooks.ts";
+import { useHere } from "../moment/here.tsx";
+import { lengthText, whenOf } from "../moment/time-text.ts";
+import { Outcome } from "../parts/commands/outcome.tsx";
+import { Sure } from "../parts/commands/sure.tsx";
+import { type Act, useAct } from "../parts/use-act.ts";
+import { failureText } from "../words/failure-text.ts";
+import { useWords } from "../words/words.tsx";
+import styles from "./node.module.css";
+
+/** The runs of a moment, and the last failures; `hasMore`: there are more than the table shows. */
+export interface RunsRead {
+  runs: readonly ListedRun[];
+  failed: readonly ListedRun[];
+  hasMore: boolean;
+}
+
+/** The runs that the caller may see: which wait for what, which node has them, and which failed. */
+export function Runs({ read: { runs, failed, hasMore }, now }: { read: RunsRead; now: number }) {
+  const { say, number } = useWords();
+  const lastCommand = useAct();
+  return (
+    <>
+      <section aria-labelledby="runs">
+        <h2 id="runs">{say("runs.title", { count: `${number.format(runs.length)}${hasMore ? "+" : ""}` })}</h2>
+        <Outcome of={lastCommand} />
+        {runs.length === 0 ? (
+          <p className={styles["quiet"]}>{say("runs.none")}</p>
+        ) : (
+          <Table
+            label={say("runs.table")}
+            heads={["runs.agent", "node.state", "runs.age", "runs.user", "runs.more", "runs.do"]}
+          >
+            {runs.map((run) => (
+              <RunRow key={run.id} run={run} now={now} lastCommand={lastCommand} />
+            ))}
+          </Table>
+        )}
+      </section>
+      {failed.length > 0 && (
+        <section aria-labelledby="failures">
+          <h2 id="failures">{say("runs.failed")}</h2>
+          <Table label={say("runs.failed")} heads={["runs.agent", "runs.why", "runs.when", "runs.user"]}>
+            {failed.map((run) => (
+              <FailedRow key={run.id} run={run} />
+            ))}
+          </Table>
+        </section>
+      )}
+    </>
+  );
+}
+
+type Head = "runs.agent" | "node.state" | "runs.age" | "runs.user" | "runs.more" | "runs.do" | "runs.why" | "runs.when";
+
+function Table({ label, heads, children }: { label: string; heads: readonly Head[]; children: ReactNode }) {
+  const { say } = useWords();
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reachable with the keyboard.
+    <section className={styles["scroll"]} tabIndex={0} aria-label={label}>
+      <table className={styles["nodes"]}>
+        <thead>
+          <tr>
+            {heads.map((head) => (
+              <th key={head} scope="col">
+                {say(head)}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>{children}</tbody>
+      </table>
+    </section>
+  );
+}
+
+function RunRow({ run, now, lastCommand }: { run: ListedRun; now: number; lastCommand: Act }) {
+  const { say, language } = useWords();
+  const client = useClient();
+  const [isCancelling, setCancelling] = useState(false);
+  const { id, state, at, claimedAt, worker, again, attempt = 1, asks = [], purpose } = run;
+  const age = (since: number) => lengthText(Math.max(0, now - since), language);
+  const details = [
+    ...(purpose ? [say("runs.summary")] : []),
+    ...(again ? [say("runs.again", { attempt, after: again.after })] : []),
+    ...(claimedAt === undefined ? [] : [say("runs.at", { node: worker ?? "–", time: age(claimedAt) })]),
+    ...asks.map(({ kind, tool = "" }) => say(kind === "confirmation" ? "runs.consent" : "runs.question", { tool })),
+  ];
+  const cancel = async () => {
+    setCancelling(false);
+    await lastCommand.act(
+      () => client.cancelRun(id),
+      () => say("runs.cancelled"),
+    );
+  };
+  return (
+    <tr>
+      <AgentCell run={run} />
+      <td>{say(`runs.${state}`)}</td>
+      <td>{age(at)}</td>
+      <td>{run.userId}</td>
+      <td>{details.join(" · ")}</td>
+      <td>
+        {isCancelling ? (
+          <Sure
+            question={say("runs.sure")}
+            yes={say("runs.cancel")}
+            onYes={(giveBack) => {
+              giveBack();
+              void cancel();
+            }}
+            onNo={() => setCancelling(false)}
+          />
+        ) : (
+          <button type="button" disabled={lastCommand.isBusy} onClick={() => setCancelling(true)}>
+            {say("runs.cancel")}
+          </button>
+        )}
+      </td>
+    </tr>
+  );
+}
+
+function FailedRow({ run }: { run: ListedRun }) {
+  const { say, language } = useWords();
+  const { failure, at, userId } = run;
+  return (
+    <tr data-bad={true}>
+      <AgentCell run={run} />
+      <td>{failure && failureText({ code: failure.errorCode, message: failure.message }, say)}</td>
+      <td>{whenOf(at, language)}</td>
+      <td>{userId}</td>
+    </tr>
+  );
+}
+
+function AgentCell({ run: { sessionId, floorId, agentId, title } }: { run: ListedRun }) {
+  const { linkTo, agentName } = useHere();
+  return (
+    <th scope="row">
+      <a href={linkTo("session", { floorId, sessionId, at: undefined })} title={title}>
+        {agentName(agentId)}
+      </a>
+    </th>
+  );
+}
