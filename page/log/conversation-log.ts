@@ -81,7 +81,14 @@ class Pass {
       case "complete":
         return this.#complete(event.data);
       default:
-        event.type satisfies "session_created" | "arbitration" | "agent_switched" | "usage" | "data" | "floor_updated";
+        event.type satisfies
+          | "session_created"
+          | "arbitration"
+          | "routed"
+          | "agent_switched"
+          | "usage"
+          | "data"
+          | "floor_updated";
         return;
     }
   }

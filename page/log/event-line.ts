@@ -1,4 +1,5 @@
 import type { Transition } from "../../src/protocol/event.ts";
+import type { Routed } from "../../src/protocol/routed.ts";
 import { decisionSentence, type SentenceContext, signOfDecision } from "../floor/decision-sentence.ts";
 import { becauseOf } from "../parts/because.ts";
 import { failureText } from "../words/failure-text.ts";
@@ -35,11 +36,23 @@ function transitionText(
   return parts.join("");
 }
 
+/** Who hears a sentence, and by which row. */
+function routedText({ agent, by, row = 0, alternatives }: Routed, { say, agentName }: SentenceContext): string {
+  const who = agent === undefined ? say("routed.nobody") : agentName(agent);
+  const names = alternatives.map(agentName).join(", ");
+  return [
+    `${who} · ${say(`routed.${by}`, { row })}`,
+    ...(names === "" ? [] : [say("routed.alternatives", { names })]),
+  ].join(" · ");
+}
+
 function wordsOf(event: LogEvent, context: SentenceContext): EventLine {
   const { say, agentName } = context;
   switch (event.type) {
     case "arbitration":
       return { sign: signOfDecision(event.data), text: decisionSentence(event.data, context) };
+    case "routed":
+      return { name: "routed", text: routedText(event.data, context) };
     case "session_transition":
       return { name: event.data.event, text: transitionText(event.data, context) };
     case "session_created":

@@ -60,6 +60,8 @@ function add(exchanges: Exchanges, event: LogEvent, index: number): void {
       return add(...waysOf(event.data, session, run));
     case "agent_switched":
       return add(CLIENT, session);
+    case "routed":
+      return add(CLIENT, sessionId === undefined ? ARBITER : session);
     case "session_updated":
       return event.data.title === undefined ? undefined : add(session, CLIENT);
     case "message":

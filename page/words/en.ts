@@ -463,6 +463,13 @@ export const en = {
   "matrix.removed": "no longer an agent: {id} ({priority})",
   "matrix.priority": "{id}: priority {before} → {after}",
   "matrix.entries": "agents with other settings: {names}",
+  "routed.nobody": "nobody",
+  "routed.says": "row {row} fits",
+  "routed.continues": "it goes on (row {row})",
+  "routed.ask": "the router of row {row} named it",
+  "routed.agent": "row {row}",
+  "routed.default": "no row decided",
+  "routed.alternatives": "also fit: {names}",
   "matrix.parts": "other parts that differ: {names}",
 } as const;
 

@@ -457,5 +457,12 @@ export const zh: Words = {
   "matrix.removed": "不再有智能体：{id}（{priority}）",
   "matrix.priority": "{id}：优先级 {before} → {after}",
   "matrix.entries": "设置不同的智能体：{names}",
+  "routed.nobody": "没有谁",
+  "routed.says": "第 {row} 行相符",
+  "routed.continues": "接着说（第 {row} 行）",
+  "routed.ask": "第 {row} 行的路由智能体点了它",
+  "routed.agent": "第 {row} 行",
+  "routed.default": "没有一行决定",
+  "routed.alternatives": "也相符：{names}",
   "matrix.parts": "其他不同的部分：{names}",
 };

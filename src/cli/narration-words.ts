@@ -34,6 +34,16 @@ const en = {
   isRefused: "is refused: ",
   wouldNeed: "would need",
   fails: "fails: ",
+  hears: "hears the sentence: ",
+  nobodyHears: "nobody hears the sentence: ",
+  routedBy: {
+    says: (row: number) => `row ${row} of routing fits it`,
+    continues: (row: number) => `it goes on, by row ${row} of routing`,
+    ask: (row: number) => `the router of row ${row} named it`,
+    agent: (row: number) => `row ${row} of routing takes what comes this far`,
+    default: (_row: number) => "no row of routing decided, and it is the default agent",
+  },
+  orElse: (names: string) => `; would fit too: ${names}`,
 };
 
 /** The words of a narration. */
@@ -72,6 +82,16 @@ const zh: NarrationWords = {
   isRefused: "被拒绝：",
   wouldNeed: "需要",
   fails: "失败：",
+  hears: "听到这句话：",
+  nobodyHears: "没有谁听这句话：",
+  routedBy: {
+    says: (row) => `routing 第 ${row} 行与它相符`,
+    continues: (row) => `由 routing 第 ${row} 行接着说`,
+    ask: (row) => `routing 第 ${row} 行的路由智能体点了它`,
+    agent: (row) => `routing 第 ${row} 行接收走到这里的句子`,
+    default: (_row) => "routing 没有一行决定，它是默认智能体",
+  },
+  orElse: (names) => `；也相符：${names}`,
 };
 
 export const NARRATION: Readonly<Record<Language, NarrationWords>> = { en, zh };

@@ -2,6 +2,7 @@ import { MessageTexts } from "../client/message-texts.ts";
 import type { ServerEvent } from "../client/server-event.ts";
 import type { Decision } from "../protocol/decision.ts";
 import type { Transition } from "../protocol/event.ts";
+import type { Routed } from "../protocol/routed.ts";
 import type { Language } from "./language.ts";
 import { NARRATION, type NarrationWords } from "./narration-words.ts";
 import type { Style } from "./paint.ts";
@@ -26,7 +27,7 @@ export interface NarrationPiece extends NarratedLine {
 
 type Names = (agentId: string) => string;
 
-interface NarrationContext {
+export interface NarrationContext {
   nameOf: Names;
   words: NarrationWords;
 }
@@ -46,14 +47,23 @@ export function narrate(
   const narrator = new Narrator(nameOf, language);
   const lines = received.flatMap((event) => narrator.describe(event));
   for (const event of floor) {
-    if (event.type !== "arbitration" || event.sessionId !== undefined) continue;
+    if (event.sessionId !== undefined) continue;
+    const described = describeOnFloor(event, { nameOf, words: NARRATION[language] });
     const at = Date.parse(event.timestamp);
     const later = lines.findIndex((line) => line.at > at);
-    const { agentId } = event.data.challenger;
-    const refusal = describeBlocked(event.data, NARRATION[language]).map((each) => ({ at, agentId, ...each }));
-    lines.splice(later < 0 ? lines.length : later, 0, ...refusal);
+    lines.splice(later < 0 ? lines.length : later, 0, ...described);
   }
   return joinTexts(lines);
+}
+
+/** Describe an event of the floor alone: a refusal that left no session, or a sentence that no session hears. */
+export function describeOnFloor(event: ServerEvent, context: NarrationContext): NarratedLine[] {
+  const at = Date.parse(event.timestamp);
+  const lines = (agentId: string, described: Description[]) => described.map((each) => ({ at, agentId, ...each }));
+  if (event.type === "arbitration")
+    return lines(event.data.challenger.agentId, describeBlocked(event.data, context.words));
+  if (event.type === "routed") return lines(event.data.agent ?? "", describeRouted(event.data, context));
+  return [];
 }
 
 /** Describes the events of sessions one by one, in the order in which a stream delivers them. */
@@ -74,6 +84,7 @@ export class Narrator {
   }
 
   describe(event: ServerEvent): NarrationPiece[] {
+    if (event.type === "routed" && event.sessionId === undefined) return describeOnFloor(event, this.#context);
     const { sessionId = "" } = event;
     if (event.type === "session_created") this.meet(sessionId, event.data.agentId);
     if (event.type === "agent_switched") this.meet(sessionId, event.data.currentAgentId);
@@ -93,6 +104,8 @@ function describeEvent(event: ServerEvent, decision: Decision | undefined, conte
       return describeTransition(event.data, decision, context);
     case "arbitration":
       return event.data.outcome === "granted" ? [] : describeBlocked(event.data, context.words);
+    case "routed":
+      return describeRouted(event.data, context);
     case "error": {
       const text = `${context.words.fails}${event.data.message} (${event.data.errorCode})`;
       return [{ mark: "✗", style: "refused", text }];
@@ -100,6 +113,16 @@ function describeEvent(event: ServerEvent, decision: Decision | undefined, conte
     default:
       return [];
   }
+}
+
+/** Who hears a sentence, and by which row of `routing`. */
+function describeRouted(
+  { agent, by, row = 0, alternatives }: Routed,
+  { nameOf, words }: NarrationContext,
+): Description[] {
+  const others = alternatives.length > 0 ? words.orElse(alternatives.map(nameOf).join(", ")) : "";
+  const verb = agent === undefined ? words.nobodyHears : words.hears;
+  return [{ mark: "‹", style: "quiet", text: `${verb}${words.routedBy[by](row)}${others}` }];
 }
 
 const inFront = (text: string): Description[] => [{ mark: "▶", style: "active", text }];

@@ -87,6 +87,8 @@ export class StatelyFeed {
       }
       case "arbitration":
         return [this.#event(this.#floorId, event.data.challenger.sessionId, { ...event.data, type: "arbitration" })];
+      case "routed":
+        return [this.#event(this.#floorId, event.sessionId, { ...event.data, type: "routed" })];
       case "floor_updated":
         return [
           this.#event(this.#floorId, undefined, { ...event.data, type: "floor_updated" }),

@@ -5,7 +5,7 @@ import type { Decision } from "../protocol/decision.ts";
 import type { Session } from "../protocol/session.ts";
 import type { Language } from "./language.ts";
 import { layOut } from "./line-layout.ts";
-import { describeBlocked, type NarratedLine, Narrator } from "./narration.ts";
+import { describeBlocked, describeOnFloor, type NarratedLine, Narrator } from "./narration.ts";
 import { NARRATION } from "./narration-words.ts";
 import { type Paint, plain } from "./paint.ts";
 import type { Report } from "./reports.ts";
@@ -99,8 +99,15 @@ async function lastEvents(client: Client, floorId: string, sessionId: string | u
   return found.reverse();
 }
 
-const isInStory = ({ type }: LoggedServerEvent) =>
-  type === "session_created" || type === "session_transition" || type === "arbitration" || type === "agent_switched";
+const IN_STORY: ReadonlySet<string> = new Set([
+  "session_created",
+  "session_transition",
+  "arbitration",
+  "routed",
+  "agent_switched",
+]);
+
+const isInStory = ({ type }: LoggedServerEvent) => IN_STORY.has(type);
 
 function storyOf({ view, session, events, nameOf, language }: Story): NarratedLine[] {
   const narrator = new Narrator(nameOf, language);
@@ -116,13 +123,7 @@ function storyOf({ view, session, events, nameOf, language }: Story): NarratedLi
     for (const { sessionId, agentId } of effects) narrator.meet(sessionId, agentId);
     if (challenger.sessionId !== undefined) narrator.meet(challenger.sessionId, challenger.agentId);
     if (event.sessionId !== undefined) return narrator.describe(event);
-    // A refusal that left no session.
-    const at = Date.parse(event.timestamp);
-    return describeBlocked(event.data, NARRATION[language]).map((each) => ({
-      at,
-      agentId: challenger.agentId,
-      ...each,
-    }));
+    return describeOnFloor(event, { nameOf, words: NARRATION[language] });
   });
 }
 

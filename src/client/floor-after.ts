@@ -48,6 +48,7 @@ export function floorAfter(floor: FollowedFloor, event: ServerEvent): FollowedFl
       return { ...floor, flags: event.data.flags, reserved: event.data.reserved };
     case "session_created":
     case "agent_switched":
+    case "routed":
       return floor;
     default:
       event.type satisfies Exclude<EventType, FloorEventType>;

@@ -47,7 +47,12 @@ const MessageLine = z.object({
     .max(MAX_IMAGES)
     .optional(),
   parts: z
-    .array(z.object({ type: z.literal("reasoning"), text: text(MAX_REASONING) }))
+    .array(
+      z.union([
+        z.object({ type: z.literal("reasoning"), text: text(MAX_REASONING) }),
+        z.object({ type: z.literal("heard"), groups: z.record(text(128), text(MAX_REASONING)) }),
+      ]),
+    )
     .max(1)
     .optional(),
   status: z.enum(["success", "error", "interrupted"]),

@@ -43,14 +43,15 @@ export async function keepImages(
 export function newTurn(
   ids: Pick<IdempotentCommands, "deriveId">,
   identity: Identity,
-  said: { id?: MessageId | undefined } & Pick<TurnInput, "content" | "images" | "playedUpTo">,
+  said: { id?: MessageId | undefined } & Pick<TurnInput, "content" | "images" | "parts" | "playedUpTo">,
 ): TurnInput {
-  const { id, content, images = [], playedUpTo } = said;
+  const { id, content, images = [], parts, playedUpTo } = said;
   return {
     messageId: id ?? ids.deriveId<MessageId>(identity, "message"),
     runId: ids.deriveId<RunId>(identity, "run"),
     content,
     ...(images.length > 0 && { images }),
+    ...(parts && { parts }),
     ...(playedUpTo !== undefined && { playedUpTo }),
   };
 }

@@ -3,6 +3,7 @@ import type { ClientMessage } from "../protocol/client-message.ts";
 import { AppError } from "../protocol/errors.ts";
 import { type FloorId, floorOf, type SessionId } from "../protocol/ids.ts";
 import type { CommandOf, WantedSession } from "../protocol/internal/command.ts";
+import type { Routed } from "../protocol/routed.ts";
 import type { Clock } from "../shared/ports/clock.ts";
 import type { BlobStore } from "../store/store.ts";
 import { type Caller, checkUser, ownerOf } from "./access/caller.ts";
@@ -19,6 +20,8 @@ export interface Target {
   sessionId: SessionId;
   floorId: FloorId;
   creates?: WantedSession | undefined;
+  /** Of a sentence that named no agent: which agent hears it. */
+  routed?: Routed | undefined;
 }
 
 type UserZone = Pick<WantedSession, "userId" | "zone">;
@@ -58,10 +61,12 @@ export class ChatCommands {
   /** @throws AppError `too_large`, or `bad_request` for a message without content */
   async command(message: Chat, target: Target, identity: Identity): Promise<CommandOf<"session.chat">> {
     const { commands } = this.#options;
-    const { sessionId, creates } = target;
+    const { sessionId, creates, routed } = target;
     checkContent(message.content, message.images?.length ?? 0);
     const images = await keepImages(this.#options, sessionId, message.images ?? []);
-    const turn = newTurn(commands, identity, { ...message, images });
-    return { type: "session.chat", sessionId, turn, ...(creates && { session: creates }) };
+    const groups = routed?.groups;
+    const parts = groups && [{ type: "heard", groups }];
+    const turn = newTurn(commands, identity, { ...message, images, parts });
+    return { type: "session.chat", sessionId, turn, ...(creates && { session: creates }), ...(routed && { routed }) };
   }
 }

@@ -64,6 +64,7 @@ import { sessionRoutes } from "./routes/sessions.ts";
 import { signInRoutes } from "./routes/sign-in.ts";
 import { usageRoutes } from "./routes/usage.ts";
 import { userRoutes } from "./routes/users.ts";
+import { Sentences } from "./sentences.ts";
 import { Connections } from "./streams/connections.ts";
 import { FloorWatch } from "./streams/floor-watch.ts";
 import type { FollowerOptions } from "./streams/follower.ts";
@@ -384,6 +385,7 @@ function createContext(options: GatewayOptions, followers: Followers, streams: S
     requests,
     abandoned,
     chats: new ChatCommands({ store, commands, clock }),
+    sentences: new Sentences({ catalog: options.catalog, visibleTo, clock, stopwatch }),
     histories: new Histories({ store, clock, newId, commands, connections, visibleTo }),
   };
 }

@@ -10,6 +10,7 @@ export const EVENT_LOGS = {
   session_transition: "both",
   session_updated: "session",
   arbitration: "both",
+  routed: "both",
   agent_switched: "both",
   message: "session",
   tool_call: "session",

@@ -5,6 +5,7 @@ import { FloorSummary, Reservation } from "./floor.ts";
 import { AgentId, FloorId, type FloorSeq, MessageId, type RequestId, RunId, type Seq, SessionId } from "./ids.ts";
 import { ToolCall } from "./interaction.ts";
 import { AgentRef, LogLine, Message, Played, Usage } from "./message.ts";
+import { Routed } from "./routed.ts";
 import { ACTIVITIES, AgentInfo, Session, TokenUsage } from "./session.ts";
 
 /** The events that cause a session's transitions. */
@@ -90,6 +91,7 @@ export const LOGGED_EVENTS = {
     played: Played.optional(),
   }),
   arbitration: Decision,
+  routed: Routed,
   agent_switched: z.object({ previousAgentId: AgentId, currentAgentId: AgentId, agentName: z.string() }),
   message: Message.extend({ streaming: z.boolean() }),
   tool_call: ToolCall.extend({ agent: AgentRef }),

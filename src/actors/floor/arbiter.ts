@@ -303,6 +303,8 @@ function handle(step: ArbiterStep, event: FloorEvent): void {
       return stopSessions(step, stoppable(step));
     case "floor.stop_all":
       return stopAll(step);
+    case "floor.ignore":
+      return emit(step, accept({}));
     case "floor.flags":
       return setFlags(step, event.flags);
     case "floor.patch_flags":

@@ -3,9 +3,10 @@ import type { EventFrom } from "xstate";
 import type { Catalog } from "../../config/catalog/catalog.ts";
 import type { FloorId, SessionId } from "../../protocol/ids.ts";
 import type { Reply } from "../../protocol/internal/reply.ts";
+import type { Routed } from "../../protocol/routed.ts";
 import { type FloorTime, later } from "../../shared/floor-time.ts";
 import { flow } from "../../shared/flow.ts";
-import type { DeadlineSources, Emitted, Fact, Given } from "../facts.ts";
+import type { DeadlineSources, Emitted, Fact, Given, LoggedEvent } from "../facts.ts";
 import { type ArbiterEvent, arbiterMachine } from "../floor/arbiter.ts";
 import type { ArbiterContext } from "../floor/arbiter-step.ts";
 import { everyone, type Floor } from "../floor/floor-state.ts";
@@ -58,6 +59,13 @@ export const NEEDS_ARBITER: ReadonlySet<string> = new Set([
 /** The types of the events among the facts. */
 const eventsOf = (facts: readonly Fact[]): string[] =>
   facts.flatMap((fact) => (fact.type === "event" ? fact.event.type : []));
+
+const isCreationOf = ({ type, sessionId }: LoggedEvent, id: SessionId | undefined): boolean =>
+  type === "session_created" && sessionId === id;
+
+/** Whether the sentence was heard or refused, its sender learns who was to hear it. */
+const withRouted = (reply: Reply, routed: Routed): Reply =>
+  reply.ok ? { ...reply, routed } : { ...reply, facts: { ...reply.facts, routed } };
 
 const ARBITER = new MachinePlayer(arbiterMachine);
 const SESSION = new MachinePlayer(sessionMachine);
@@ -258,11 +266,13 @@ export class FloorActors {
    */
   apply(command: Extract<ArbiterEvent, { given: unknown }>): CommandResult {
     this.#facts = [];
+    let begun = 0;
     this.#guard(() => {
       const { given } = command;
       this.#carryOutDue(given, "-");
       if (this.#isOutdated(given)) this.#renumber(given);
       else if (this.#isAnotherHour(given)) this.#sendToArbiter({ type: "hours", given });
+      begun = this.#facts.length;
       // What was due may have ended the session.
       const session = this.#addressee(command);
       if (session) this.#sendToSession(session, command as SessionEvent);
@@ -279,9 +289,24 @@ export class FloorActors {
       else answer = fact;
     }
     if (!answer) throw this.#break(new Error(`${command.type} was not answered`));
-    const { reply } = answer;
+    const routed = "routed" in command ? command.routed : undefined;
+    const reply = routed ? withRouted(answer.reply, routed) : answer.reply;
+    if (routed) this.#noteRouted(facts, begun, routed, "sessionId" in command ? command.sessionId : undefined);
     flow.onHop?.("actors", `${command.type}: ${reply.ok ? "done" : reply.code}; ${eventsOf(facts).join(", ")}`);
     return { facts, reply: answer.showsSession ? this.#show(reply) : reply };
+  }
+
+  /**
+   * Log which agent hears the command's sentence, before all that the command does: on the floor, and in the session if
+   * it exists afterwards, whose log begins with its creation.
+   * @param begun how many of the facts come before the command
+   */
+  #noteRouted(facts: CommandResult["facts"], begun: number, data: Routed, sessionId: SessionId | undefined): void {
+    const session = sessionId === undefined ? undefined : this.#sessions[sessionId];
+    const isThere = session !== undefined && !session.isGone;
+    const event: LoggedEvent = { type: "routed", data, ...(isThere && { sessionId: session.id }) };
+    const created = facts.findIndex((fact) => fact.type === "event" && isCreationOf(fact.event, sessionId));
+    facts.splice(created < 0 ? begun : created + 1, 0, { type: "event", event });
   }
 
   /** The present states of the sessions that changed since the last call. */

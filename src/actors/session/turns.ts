@@ -14,8 +14,9 @@ type Turn = Extract<InternalEvent, { type: "turn" }>;
 
 /** A message of the user, as its row and its event show it. */
 export function userMessage(sessionId: SessionId, input: TurnInput, status: MessageStatus, createdAt: number): Message {
-  const { messageId: id, content, images, runId } = input;
-  return { id, sessionId, role: "user", content, ...(images && { images }), status, runId, createdAt };
+  const { messageId: id, content, images, parts, runId } = input;
+  const more = { ...(images && { images }), ...(parts && { parts }) };
+  return { id, sessionId, role: "user", content, ...more, status, runId, createdAt };
 }
 
 /** Add a new message of the user. */

@@ -191,6 +191,7 @@ export class LiveSession extends Live<SessionLiveView> {
           | LiveType
           | "session_created"
           | "arbitration"
+          | "routed"
           | "message"
           | "usage"
           | "data"

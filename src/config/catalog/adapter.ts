@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { SHORT_NAME, SHORT_NAME_FORM } from "../../protocol/ids.ts";
 import { duration } from "../quantities.ts";
-import { compilePattern } from "./pattern.ts";
+import { PatternText } from "./pattern.ts";
 import { path, program, variableName } from "./program-entry.ts";
 
 const text = z.string().min(1).max(16_384);
@@ -20,22 +20,9 @@ const conduct = {
   restartable: z.boolean(),
 };
 
-const pattern = z
-  .string()
-  .min(1)
-  .max(1_024)
-  .transform((source, context) => {
-    try {
-      return compilePattern(source);
-    } catch (error) {
-      context.issues.push({ code: "custom", input: source, message: (error as Error).message });
-      return z.NEVER;
-    }
-  });
-
 /** One rule of a scripted agent. Its actions run in this order: fail, ask, confirm, delegate, say. */
 const Reply = z.strictObject({
-  match: pattern.optional(),
+  match: PatternText.optional(),
   say: words.optional(),
   delay: duration({ max: "1h" }).default(20),
   repeat: z.int().min(1).max(100_000).default(1),

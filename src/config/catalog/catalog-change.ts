@@ -17,6 +17,7 @@ export function compareCatalogs(before: Catalog, after: Catalog): CatalogChange 
     mcp_servers: !isDeepStrictEqual(before.mcpServers, after.mcpServers),
     policy: !isDeepStrictEqual(before.policy, after.policy),
     priority_rules: !isDeepStrictEqual(before.priorityRules, after.priorityRules),
+    routing: !isDeepStrictEqual(before.routing.rows, after.routing.rows),
     restrictions: !isDeepStrictEqual(before.restrictions, after.restrictions),
     budgets: !isDeepStrictEqual(before.budgets, after.budgets),
     claims: !isDeepStrictEqual(before.assertions, after.assertions),

@@ -12,6 +12,7 @@ import { duration, quantity } from "../quantities.ts";
 import { Adapter, resolveAdapter } from "./adapter.ts";
 import { hasHours, isDuring } from "./hours.ts";
 import { PolicyAssertion } from "./policy-assertions.ts";
+import { Routing, RoutingRows } from "./routing.ts";
 import { AgentMode, McpServer, ToolEntry } from "./tool-entry.ts";
 
 const priority = z.int().min(0).max(100);
@@ -316,6 +317,9 @@ export const CatalogFile = z.strictObject({
   default_agent: AgentId.optional().describe(
     "The agent of a session that names none. Default: the first enabled one that takes turns.",
   ),
+  routing: RoutingRows.default([]).describe(
+    "Which agent hears a sentence that names none: rows that are tried in this order.",
+  ),
   mcp_servers: z.array(McpServer).max(64).default([]).describe("Programs and addresses whose tools agents may use."),
   policy: Policy.prefault({}).describe("What applies to every floor."),
   priority_rules: z
@@ -346,6 +350,8 @@ export interface Catalog {
   /** In the order of the file; disabled ones too. */
   readonly agents: ReadonlyMap<string, AgentEntry>;
   readonly defaultAgentId: AgentId;
+  /** Which agent hears a sentence that names none. Without rows: the default agent. */
+  readonly routing: Routing;
   readonly mcpServers: ReadonlyMap<string, McpServer>;
   readonly policy: Policy;
   readonly priorityRules: readonly PriorityRule[];
@@ -373,6 +379,7 @@ export function toCatalog(file: z.infer<typeof CatalogFile>, hash: string): Cata
   return {
     agents: new Map(agents.map((agent) => [agent.id, agent])),
     defaultAgentId: file.default_agent ?? fallback.id,
+    routing: new Routing(file.routing),
     mcpServers: new Map(file.mcp_servers.map((server) => [server.name, server])),
     policy: file.policy,
     priorityRules: file.priority_rules,

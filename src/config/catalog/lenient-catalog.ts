@@ -39,6 +39,7 @@ export const LenientCatalog = entryOf({
   agents: lenient(z.array(mapOf(z.unknown()).transform((written) => ({ ...AgentKeys.parse(written), written })))),
   mcp_servers: listOf(entryOf({ name: Text })),
   default_agent: Name,
+  routing: listOf(entryOf({ agent: Name, ask: Name, among: listOf(Name) })),
   priority_rules: listOf(entryOf({ name: Text, agents: listOf(Name) })),
   restrictions: listOf(entryOf({ name: Text, allow: listOf(Name) })),
   user_preferences: mapOf(entryOf({ agent_priority_overrides: mapOf(z.unknown()) })),

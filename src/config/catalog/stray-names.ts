@@ -18,6 +18,7 @@ export function findStrayNames({ agents, ...rest }: LenientCatalog): ValueFault[
   return [
     ...findDuplicates(["agents"], "an agent", agents),
     ...findDefaultFaults(agents, rest.default_agent),
+    ...findDeafRows(agents, rest.routing),
     ...unknown.map(({ name, path }) => ({ path, message: `there is no agent ${name}${suggest(name, [...known])}` })),
     ...findDuplicates(["priority_rules"], "a rule", rest.priority_rules),
     ...findDuplicates(["restrictions"], "a restriction", rest.restrictions),
@@ -55,6 +56,14 @@ function findDefaultFaults(agents: readonly LenientAgent[], defaultAgent: string
   return [{ path: ["agents"], message: "must have at least one agent that is enabled" }];
 }
 
+/** A sentence is a turn, so agents that hear sentences must take turns. */
+function findDeafRows(agents: readonly LenientAgent[], routing: LenientCatalog["routing"]): ValueFault[] {
+  const external = new Set(agents.flatMap(({ name, adapter }) => (adapter?.kind === "external" ? (name ?? []) : [])));
+  return [...inRouting(routing)]
+    .filter(({ name }) => external.has(name as AgentId))
+    .map(({ name, path }) => ({ path, message: `must not name ${name}: an external agent takes no turns` }));
+}
+
 interface Reference {
   name: string;
   path: (string | number)[];
@@ -63,7 +72,15 @@ interface Reference {
 /** Every key that names an agent. Skips keys that cannot be names of agents: the schema refuses them. */
 function* referencesIn(
   agents: readonly LenientAgent[],
-  { default_agent, priority_rules, restrictions, user_preferences, budgets, claims }: Omit<LenientCatalog, "agents">,
+  {
+    default_agent,
+    routing,
+    priority_rules,
+    restrictions,
+    user_preferences,
+    budgets,
+    claims,
+  }: Omit<LenientCatalog, "agents">,
 ): Generator<Reference> {
   if (default_agent !== undefined) yield { name: default_agent, path: ["default_agent"] };
   for (const [index, { sub_agents, replaces, yields_to, beneath }] of agents.entries()) {
@@ -73,6 +90,7 @@ function* referencesIn(
     const { all: _, ...byAgent } = beneath;
     yield* inKeys(byAgent, "agents", index, "beneath");
   }
+  yield* inRouting(routing);
   for (const [index, rule] of priority_rules.entries()) yield* inList(rule.agents, "priority_rules", index, "agents");
   for (const [index, restriction] of restrictions.entries()) {
     yield* inList(restriction.allow, "restrictions", index, "allow");
@@ -85,6 +103,14 @@ function* referencesIn(
   }
   for (const [index, claim] of claims.entries()) {
     for (const { name, path } of namesInAssertion(claim)) yield { name, path: ["claims", index, ...path] };
+  }
+}
+
+function* inRouting(routing: LenientCatalog["routing"]): Generator<Reference> {
+  for (const [index, { agent, ask, among }] of routing.entries()) {
+    if (agent !== undefined) yield { name: agent, path: ["routing", index, "agent"] };
+    if (ask !== undefined) yield { name: ask, path: ["routing", index, "ask"] };
+    yield* inList(among, "routing", index, "among");
   }
 }
 

@@ -128,6 +128,7 @@ export class UiTranslator implements RunTranslator {
         return this.#complete(data);
       case "session_created":
       case "session_updated":
+      case "routed":
       case "agent_switched":
       case "usage":
       case "floor_updated":

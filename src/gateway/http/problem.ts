@@ -6,6 +6,7 @@ import { SpentBudget } from "../../protocol/budget.ts";
 import { Decision } from "../../protocol/decision.ts";
 import { AppError, ERROR_CODES, ERRORS } from "../../protocol/errors.ts";
 import { SessionId } from "../../protocol/ids.ts";
+import { Routed } from "../../protocol/routed.ts";
 import { AgentInfo, Session } from "../../protocol/session.ts";
 import type { Logger } from "../../shared/ports/logger.ts";
 import type { KnownPaths } from "./known-paths.ts";
@@ -26,6 +27,7 @@ export const Problem = z
     issues: z.array(z.object({ path: z.string(), message: z.string() })).optional(),
     faults: z.array(CatalogFault).optional().meta({ description: "the faults of a catalogue, from its top" }),
     decision: Decision.optional(),
+    routed: Routed.optional().meta({ description: "of a sentence that named no agent: which agent was to hear it" }),
     allowed: z.array(z.string()).optional(),
     availableAgents: z.array(AgentInfo).optional(),
     session: Session.optional().meta({ description: "with `stale`: the session as it is" }),

@@ -9,6 +9,7 @@ import { type SessionId, userOf } from "../../protocol/ids.ts";
 import { confirmationAnswer, questionAnswer } from "../../protocol/interaction.ts";
 import type { Command } from "../../protocol/internal/command.ts";
 import { SwitchOutcome } from "../../protocol/internal/reply.ts";
+import { Routed } from "../../protocol/routed.ts";
 import { STATES } from "../../protocol/session.ts";
 import { flow } from "../../shared/flow.ts";
 import type { Trace } from "../../shared/ports/tracer.ts";
@@ -19,6 +20,7 @@ import { type ChatCommands, newTarget, type Target, userZoneOf } from "../chat-c
 import { toAppError } from "../http/problem.ts";
 import type { Identity } from "../idempotent-commands.ts";
 import type { Routes, TurnContext } from "../route-context.ts";
+import type { Sentences } from "../sentences.ts";
 import { type Connections, liveSlots } from "../streams/connections.ts";
 import { TurnAnswer, turnAnswer } from "./command-answer.ts";
 
@@ -43,6 +45,7 @@ const AGENT_ERRORS: ReadonlySet<ErrorCode> = new Set([
 
 const MessageAnswer = TurnAnswer.extend({
   outcome: SwitchOutcome.optional(),
+  routed: Routed.optional().meta({ description: "which agent hears a sentence that named none, and why" }),
   state: z.enum(STATES).optional().meta({ description: "in reply to `heartbeat`: the session's state" }),
   level: z.number().optional().meta({ description: "in reply to `heartbeat`: a ducked session's level" }),
   leaseMs: z.number().optional().meta({ description: "in reply to `heartbeat`: as in the session" }),
@@ -68,12 +71,13 @@ const LAPSED =
 interface Context extends TurnContext, CopiesContext {
   catalog: () => Catalog;
   chats: ChatCommands;
+  sentences: Sentences;
   connections: Connections;
 }
 
 /** `POST /message`: a client's message, to a session or to a new one. */
 export function messageRoutes(app: Routes, context: Context): void {
-  const { commands, connections, chats } = context;
+  const { commands, connections, chats, sentences } = context;
   const copies = new Copies(context);
 
   const schema = {
@@ -186,7 +190,7 @@ export function messageRoutes(app: Routes, context: Context): void {
       connection: () => connections.forNewSession(message.connectionId, caller.ownerId),
       find: async ({ sessionId }) => (sessionId === made ? findMade() : undefined),
     });
-    const { outcome, sessionId } = reply;
+    const { outcome, routed, sessionId } = reply;
     // Undefined for a repeat, which gets the first answer.
     const { target } = resolved;
     if (target && outcome?.errorCode) {
@@ -194,7 +198,7 @@ export function messageRoutes(app: Routes, context: Context): void {
     }
     const created = sessionId === made ? (target ?? (await findMade())) : undefined;
     const user = created && { userId: userOf(created.floorId) };
-    return { ...turnAnswer(context, reply, user), ...(outcome && { outcome }) };
+    return { ...turnAnswer(context, reply, user), ...(outcome && { outcome }), ...(routed && { routed }) };
   }
 
   /**
@@ -235,12 +239,14 @@ export function messageRoutes(app: Routes, context: Context): void {
     if (message.type !== "chat" && message.type !== "image") throw new AppError("session_not_found");
     const { agentId, workspaceId, locale = identity.locale } = message;
     const wanted = { agentId, ...userZoneOf(message, connection), workspaceId, locale };
-    resolved.target = newTarget(caller, commands.deriveId(identity, "session"), wanted);
+    const target = newTarget(caller, commands.deriveId(identity, "session"), wanted);
+    resolved.target = agentId === undefined ? await sentences.route(caller, message.content, target) : target;
     return resolved.target;
   }
 
   async function commandOf(message: ClientMessage, target: Target, identity: Identity): Promise<Command> {
-    const { sessionId } = target;
+    const { sessionId, routed } = target;
+    if (routed?.ignored) return { type: "floor.ignore", routed };
     switch (message.type) {
       case "chat":
       case "image":

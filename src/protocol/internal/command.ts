@@ -2,7 +2,8 @@ import { z } from "zod";
 import { Trace } from "../../shared/ports/tracer.ts";
 import { AgentId, FloorId, MessageId, RequestId, RunId, SessionId } from "../ids.ts";
 import { Answer } from "../interaction.ts";
-import { ImageRef, Played } from "../message.ts";
+import { ImageRef, Message, Played } from "../message.ts";
+import { Routed } from "../routed.ts";
 import { Origin } from "../session.ts";
 import { ReportPart, RunOutcome } from "./run.ts";
 
@@ -41,12 +42,16 @@ export const TurnInput = z.object({
   runId: RunId,
   content: z.string(),
   images: z.array(ImageRef).optional(),
+  /** Further parts of the message, such as the named groups of the pattern by which it was routed. */
+  parts: Message.shape.parts,
   /** How much of the reply before was spoken, in UTF-16 units. */
   playedUpTo: z.int().nonnegative().optional(),
 });
 export type TurnInput = z.infer<typeof TurnInput>;
 
 const about = { sessionId: SessionId };
+/** Of a sentence that named no agent: which agent hears it, and why. It is logged, and part of the answer. */
+const routed = { routed: Routed.optional() };
 const attempt = { sessionId: SessionId, runId: RunId, attempt: z.number().int().nonnegative() };
 
 /**
@@ -55,7 +60,13 @@ const attempt = { sessionId: SessionId, runId: RunId, attempt: z.number().int().
  */
 export const Command = z.discriminatedUnion("type", [
   z.object({ type: z.literal("session.create"), ...about, session: WantedSession, activate: z.boolean() }),
-  z.object({ type: z.literal("session.chat"), ...about, turn: TurnInput, session: WantedSession.optional() }),
+  z.object({
+    type: z.literal("session.chat"),
+    ...about,
+    turn: TurnInput,
+    session: WantedSession.optional(),
+    ...routed,
+  }),
   /** Creates a session with a history, and with its next turn if it has one. */
   z.object({
     type: z.literal("session.copy"),
@@ -110,6 +121,8 @@ export const Command = z.discriminatedUnion("type", [
   z.object({ type: z.literal("session.answer"), ...about, requestId: RequestId, answer: Answer }),
   z.object({ type: z.literal("floor.stop") }),
   z.object({ type: z.literal("floor.stop_all") }),
+  /** A sentence that no agent hears. */
+  z.object({ type: z.literal("floor.ignore"), routed: Routed }),
   z.object({ type: z.literal("floor.flags"), flags: z.record(z.string(), z.boolean()) }),
   /** Changes only these flags. */
   z.object({ type: z.literal("floor.patch_flags"), flags: z.record(z.string(), z.boolean()) }),

@@ -2,6 +2,7 @@ import { z } from "zod";
 import { Decision } from "../decision.ts";
 import { ERROR_CODES } from "../errors.ts";
 import { MessageId, RunId, SessionId } from "../ids.ts";
+import { Routed } from "../routed.ts";
 import { AgentInfo, Session } from "../session.ts";
 import { Directive, RunTask } from "./run.ts";
 
@@ -29,6 +30,7 @@ export const Reply = z.discriminatedUnion("ok", [
     messageId: MessageId.optional(),
     runId: RunId.optional(),
     decision: Decision.optional(),
+    routed: Routed.optional(),
     outcome: SwitchOutcome.optional(),
     /** In reply to `session.played`, and to a turn that says what was played: the position that counts. */
     playedUpTo: z.number().int().optional(),

@@ -14,6 +14,7 @@ const CHANGES: Readonly<Record<string, string>> = {
   policy: "{ ties: newest }",
   priority_rules: "[{ name: night, adjust: 5 }]",
   restrictions: "[{ name: reverse, when: reverse_gear }]",
+  routing: "[{ says: hello, agent: b }]",
   user_preferences: "{ alice: { agent_priority_overrides: { a: 7 } } }",
 };
 
@@ -25,4 +26,9 @@ test("the changes tried here cover every key of the file", () => {
 test.each(Object.entries(CHANGES))("a reload that changes %s alone names it, and no agent", (key, value) => {
   const change = compareCatalogs(catalogOf(AGENTS), catalogOf(`${AGENTS}\n${key}: ${value}`));
   expect(change).toEqual({ added: [], removed: [], changed: [], parts: [key] });
+});
+
+test("a reload of the same patterns changes nothing", () => {
+  const text = `agents: [{ name: a, adapter: { kind: scripted, replies: [{ match: x }] } }]\nrouting: [{ says: x, agent: a }]`;
+  expect(compareCatalogs(catalogOf(text), catalogOf(text))).toEqual({ added: [], removed: [], changed: [], parts: [] });
 });

@@ -3,7 +3,11 @@ import { CAR, RESTRICTIONS } from "../../../support/catalogs/car-catalog.ts";
 import { startGuarded } from "../../../support/clients/callers.ts";
 import { accepted, refused } from "../../../support/clients/e2e-client.ts";
 
-const catalog = { restrictions: RESTRICTIONS, default_agent: "ecall_agent" };
+const ROUTING = [
+  { says: "fire", agent: "chime_agent" },
+  { says: "music", agent: "music_agent" },
+];
+const catalog = { restrictions: RESTRICTIONS, default_agent: "ecall_agent", routing: ROUTING };
 const { bob, ops } = await startGuarded({ agents: CAR, catalog });
 const FLAGS = `/floor/${encodeURIComponent("u:bob")}/flags`;
 
@@ -17,6 +21,16 @@ test("a user cannot create a session of a critical agent: not by name, as the de
   expect(await refused(bob.post("/message", first))).toMatchObject(why);
   expect(await refused(bob.post("/message", { ...first, agentId: "chime_agent" }))).toMatchObject(why);
   expect((await accepted(bob.get("/session/list?includeArchived=true"))).total).toBe(0);
+});
+
+test("a user's sentence does not reach a critical agent: its row is passed over", async () => {
+  const fire = { type: "chat", content: "fire, play music" };
+  expect(await accepted(bob.post("/message", { ...fire, userId: "bob" }))).toMatchObject({
+    routed: { agent: "music_agent", row: 2, passed: [{ row: 1, why: "not_usable" }] },
+  });
+  expect(await accepted(ops.post("/message", { ...fire, userId: "ops" }))).toMatchObject({
+    routed: { agent: "chime_agent", row: 1 },
+  });
 });
 
 test("a user cannot switch another session to a critical agent", async () => {

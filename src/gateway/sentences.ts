@@ -1,0 +1,89 @@
+import { acceptsTurns, type Catalog } from "../config/catalog/catalog.ts";
+import type { SessionId } from "../protocol/ids.ts";
+import { isQuestion } from "../routing/question.ts";
+import { type RouteAnswer, type RouteQuestion, route } from "../routing/route.ts";
+import type { Clock } from "../shared/ports/clock.ts";
+import type { Caller } from "./access/caller.ts";
+import type { VisibleSessions } from "./access/visible-sessions.ts";
+import type { Target } from "./chat-commands.ts";
+
+export interface SentencesOptions {
+  catalog: () => Catalog;
+  visibleTo: (caller: Caller) => VisibleSessions;
+  clock: Clock;
+  /** Measures elapsed time, and never jumps. */
+  stopwatch: Clock;
+}
+
+/** Sessions among which the one that spoke last is looked for. */
+const RECENT_SESSIONS = 20;
+/** Its messages among which the last of the user and of the agent are looked for. */
+const RECENT_MESSAGES = 16;
+
+type NewTarget = Target & { creates: NonNullable<Target["creates"]> };
+
+/** Finds the agent that hears a sentence, by the rows of the catalogue's `routing` (src/routing/route.ts). */
+export class Sentences {
+  readonly #options: SentencesOptions;
+
+  constructor(options: SentencesOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * What becomes of a sentence that names neither an agent nor a session.
+   * @param target the session that it would create with the default agent
+   */
+  async route(caller: Caller, sentence: string, target: NewTarget): Promise<Target> {
+    const catalog = this.#options.catalog();
+    if (catalog.routing.rows.length === 0 || sentence.trim() === "") return target;
+    const { stopwatch } = this.#options;
+    const { sessionId, floorId, creates } = target;
+    const { workspaceId } = creates;
+    const begunAt = stopwatch.now();
+    const steps = route(catalog, sentence, { workspaceId, isOperator: caller.isOperator });
+    let step = steps.next();
+    while (!step.done) step = steps.next(await this.#answer(step.value, caller, target, catalog));
+    const { routed: choice, sessionId: continued } = step.value;
+    const routed = { ...choice, took: Math.round(stopwatch.now() - begunAt) };
+    if (choice.ignored) return { sessionId, floorId, routed };
+    if (continued !== undefined) return { ...(await this.#options.visibleTo(caller).locate(continued)), routed };
+    return { sessionId, floorId, creates: { ...creates, agentId: choice.agent }, routed };
+  }
+
+  async #answer(question: RouteQuestion, caller: Caller, target: NewTarget, catalog: Catalog): Promise<RouteAnswer> {
+    if (question.kind === "continues") return await this.#findContinued(caller, target, catalog, question.withinMs);
+    return { why: "failed" };
+  }
+
+  /** The session that spoke last on the floor, if it asked, or was spoken to, within this time. */
+  async #findContinued(
+    caller: Caller,
+    { floorId, creates: { userId, workspaceId } }: NewTarget,
+    catalog: Catalog,
+    withinMs: number,
+  ): Promise<RouteAnswer> {
+    if (userId === undefined) return undefined;
+    const sessions = this.#options.visibleTo(caller);
+    const query = { page: 0, pageSize: RECENT_SESSIONS, userId, includeArchived: false };
+    const recent = (await sessions.list(query)).sessions;
+    const last = recent.find((session) => {
+      const agent = catalog.agents.get(session.agentId);
+      const isHere = session.floorId === floorId && session.workspaceId === workspaceId;
+      return isHere && session.messageCount > 0 && agent !== undefined && acceptsTurns(agent);
+    });
+    if (!last) return undefined;
+    const since = this.#options.clock.now() - withinMs;
+    return (await this.#isOpen(sessions, last.id, since)) ? { sessionId: last.id, agentId: last.agentId } : undefined;
+  }
+
+  /** Whether the user spoke to the session, or it asked something, after this instant. */
+  async #isOpen(sessions: VisibleSessions, id: SessionId, since: number): Promise<boolean> {
+    const { session, messages } = await sessions.view(id, RECENT_MESSAGES);
+    if (session.activity === "waiting") return session.lastActivityAt >= since;
+    const heard = messages.findLast(({ role }) => role === "user");
+    const said = messages.findLast(({ role, agent }) => role === "assistant" && agent?.kind !== "sub");
+    if (heard && heard.createdAt >= since) return true;
+    return said !== undefined && (said.finishedAt ?? said.createdAt) >= since && isQuestion(said.content);
+  }
+}

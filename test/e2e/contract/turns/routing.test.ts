@@ -1,0 +1,149 @@
+import { afterAll, expect, test } from "vitest";
+import type { Routed } from "../../../../src/protocol/routed.ts";
+import { scripted } from "../../../support/catalogs/e2e-catalog.ts";
+import { accepted, E2eClient, refused } from "../../../support/clients/e2e-client.ts";
+import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
+
+const QUESTION = { replies: [{ match: "trip", say: ["Where do you want to go?"] }, { say: ["All right."] }] };
+const node = await NodeUnderTest.start({
+  agents: [
+    scripted("general", { priority: 40, after_turn: "yield" }),
+    scripted("music", { priority: 20 }),
+    scripted("trips", { priority: 30, after_turn: "yield" }, QUESTION),
+    scripted("chat", { priority: 10 }),
+    { name: "listener", priority: 90, adapter: { kind: "external" } },
+  ],
+  catalog: {
+    default_agent: "general",
+    routing: [
+      { says: ["mhm", "嗯"], ignore: true },
+      { says: ["(讲|说)个笑话", "tell me a joke"], agent: "chat" },
+      { says: "play (?<what>.+)", agent: "music" },
+      { says: "^trip", agent: "trips" },
+      { continues: "1h" },
+    ],
+  },
+});
+afterAll(() => node.stop());
+
+interface LoggedEvent {
+  type: string;
+  sessionId?: string;
+  data: Routed;
+}
+const routedIn = (body: object) => (body as { routed?: Routed }).routed;
+const sayTo = (ann: E2eClient, content: string, fields: object = {}, options = {}) =>
+  ann.send({ type: "chat", userId: ann.userId, content, ...fields }, options);
+async function floorLog(ann: E2eClient): Promise<LoggedEvent[]> {
+  const body = await accepted(node.get(`${ann.floorPath}/log`));
+  return (body as unknown as { events: LoggedEvent[] }).events.reverse();
+}
+
+test("a sentence without an agent goes to the agent that routing names: in the answer, on both logs and in its turn", async () => {
+  const ann = new E2eClient(node);
+  const body = await accepted(sayTo(ann, "please play the blues"));
+  const routed = { agent: "music", by: "says", row: 3, alternatives: [], groups: { what: "the blues" } };
+  expect(routedIn(body)).toEqual({ ...routed, took: expect.any(Number) });
+  const { sessionId } = body;
+  expect(await ann.see(sessionId)).toMatchObject({ agentId: "music", state: "active" });
+  expect((await ann.log(sessionId)).map(({ type }) => type).slice(0, 3)).toEqual([
+    "session_created",
+    "routed",
+    "arbitration",
+  ]);
+  expect((await floorLog(ann)).find(({ type }) => type === "routed")).toMatchObject({ sessionId, data: routed });
+  const [message] = await ann.messages(sessionId);
+  expect(message).toMatchObject({
+    content: "please play the blues",
+    parts: [{ type: "heard", groups: { what: "the blues" } }],
+  });
+});
+
+test("a refused sentence is told who was to hear it, in the refusal and on the floor", async () => {
+  const ann = new E2eClient(node);
+  await ann.hold("music");
+  const body = await refused(sayTo(ann, "讲个笑话"));
+  expect(body).toMatchObject({ errorCode: "rejected", decision: { reason: "lower_priority" } });
+  expect(routedIn(body)).toMatchObject({ agent: "chat", row: 2 });
+  const [routed, decision] = (await floorLog(ann)).slice(-2);
+  expect(routed).toMatchObject({ type: "routed", data: { agent: "chat" } });
+  expect(routed!.sessionId).toBeUndefined();
+  expect(decision).toMatchObject({ type: "arbitration" });
+});
+
+test("a message that names its agent or its session is not routed", async () => {
+  const ann = new E2eClient(node);
+  const { id } = await ann.hold("trips");
+  expect(routedIn(await accepted(ann.say(id, "tell me a joke")))).toBeUndefined();
+  const other = new E2eClient(node);
+  expect(routedIn(await accepted(sayTo(other, "tell me a joke", { agentId: "trips" })))).toBeUndefined();
+});
+
+test("a sentence that no row takes goes to the default agent, and says so", async () => {
+  const ann = new E2eClient(node);
+  const body = await accepted(sayTo(ann, "hello"));
+  expect(routedIn(body)).toMatchObject({ agent: "general", by: "default" });
+  expect((await ann.see(body.sessionId)).agentId).toBe("general");
+});
+
+test("an ignored sentence makes no session, leaves the holder as it is, and is on the floor's log", async () => {
+  const ann = new E2eClient(node);
+  const { id } = await ann.hold("trips");
+  const before = await accepted(node.get(`/session/${id}`));
+  const body = await accepted(sayTo(ann, "Mhm."));
+  expect(body.sessionId).toBeUndefined();
+  expect(routedIn(body)).toMatchObject({ ignored: true, by: "says", row: 1 });
+  expect((await floorLog(ann)).at(-1)).toMatchObject({ type: "routed", data: { ignored: true } });
+  expect((await accepted(node.get(`/session/${id}`))).position).toBe(before.position);
+});
+
+test("what was paused for the listening goes on from where it was heard when the sentence is ignored", async () => {
+  const ann = new E2eClient(node);
+  const { id } = await ann.hold("music");
+  await ann.talk(id, "hello");
+  const messages = await ann.messages(id);
+  const reply = messages.at(-1)!.id;
+  const stream = await ann.follow(id);
+  const listening = await ann.hold("listener");
+  await stream.findState(id, "paused");
+  await accepted(ann.send({ type: "played", sessionId: id, messageId: reply, upTo: 2 }));
+  await accepted(sayTo(ann, "嗯"));
+  await accepted(ann.on(listening.id, "archive"));
+  const back = await stream.find(({ data }) => data["event"] === "resume");
+  expect(back.data).toMatchObject({ played: { messageId: reply, upTo: 2 } });
+  expect(await ann.messages(id)).toHaveLength(messages.length);
+});
+
+test("a sentence goes on in the session that was spoken to last, and not on another floor or in another workspace", async () => {
+  const ann = new E2eClient(node);
+  const first = await accepted(sayTo(ann, "trip"));
+  const stream = await ann.follow(first.sessionId);
+  await stream.find("complete");
+  const body = await accepted(sayTo(ann, "hello"));
+  expect(routedIn(body)).toMatchObject({ agent: "trips", by: "continues", row: 5 });
+  expect(body.sessionId).toBe(first.sessionId);
+  for (const elsewhere of [{ zone: "kitchen" }, { workspaceId: "w" }]) {
+    expect(routedIn(await accepted(sayTo(ann, "hello", elsewhere)))).toMatchObject({ by: "default" });
+  }
+});
+
+test("a repeat gets its first answer, although its sentence would go elsewhere by then", async () => {
+  const ann = new E2eClient(node);
+  const first = await accepted(sayTo(ann, "hello", {}, { key: "k1" }));
+  expect(routedIn(first)).toMatchObject({ by: "default" });
+  await (await ann.follow(first.sessionId)).find("complete");
+  expect(routedIn(await accepted(sayTo(ann, "hello")))).toMatchObject({ by: "continues" });
+  expect(await accepted(sayTo(ann, "hello", {}, { key: "k1" }))).toEqual(first);
+  const ignored = await accepted(sayTo(ann, "mhm", {}, { key: "k2" }));
+  expect(await accepted(sayTo(ann, "mhm", {}, { key: "k2" }))).toEqual(ignored);
+  expect((await refused(sayTo(ann, "trip", {}, { key: "k2" }))).errorCode).toBe("idempotency_mismatch");
+});
+
+test("a sentence of 100 KB is heard by its beginning", async () => {
+  const ann = new E2eClient(node);
+  const long = "la ".repeat(33_000);
+  expect(routedIn(await accepted(sayTo(ann, `tell me a joke ${long}`)))).toMatchObject({ agent: "chat" });
+  expect(routedIn(await accepted(sayTo(new E2eClient(node), `${long} tell me a joke`)))).toMatchObject({
+    by: "default",
+  });
+});
