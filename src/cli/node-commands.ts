@@ -1,4 +1,4 @@
-import { InvalidArgumentError, Option } from "commander";
+import { Argument, InvalidArgumentError, Option } from "commander";
 import type { Client } from "../client/client.ts";
 import { FLOOR_FORMS, FloorId, RunId, SessionId } from "../protocol/ids.ts";
 import { RUN_STATES } from "../protocol/listed-run.ts";
@@ -103,6 +103,17 @@ export function addNodeCommands({ add, end, stdout }: CommandLine): void {
       const kind = isFloor(what) ? "floor" : "session";
       const absent = `There is no ${kind} ${what} at ${options.url}, or INTERLOCK_TOKEN may not see it.`;
       await print({ ...options, lang: language }, (client) => reportWhy(client, query, Date.now()), absent);
+    });
+
+  report("webhooks", "List the webhooks and what waits for their receivers, or send a test to one; for operators.", [
+    "Exit code: 0; 1 if a receiver accepts no notices, or not the test.",
+  ])
+    .addArgument(new Argument("[test]", "send a test").choices(["test"]))
+    .argument("[name]", "of the webhook to test")
+    .action(async (test: "test" | undefined, name: string | undefined, options: NodeOptions) => {
+      if (test && name === undefined) throw new InvalidArgumentError("Which one? interlock webhooks test <name>");
+      const { reportWebhooks, reportWebhookTest } = await import("./reports.ts");
+      await print(options, name === undefined ? reportWebhooks : (client) => reportWebhookTest(client, name));
     });
 
   add("chat", "Talk with the agents of a node in this terminal, or by lines from a pipe.", [

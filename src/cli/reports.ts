@@ -107,6 +107,35 @@ export async function reportSessions(
   return { facts: { sessions, total }, lines: lines.map(fit) };
 }
 
+/** The webhooks of the node's file, and what waits for their receivers. */
+export async function reportWebhooks(client: Client): Promise<Report> {
+  const { webhooks } = await client.listWebhooks();
+  const rows = webhooks.map((hook) => [
+    hook.name,
+    String(hook.pending),
+    hook.pending === 0 ? "" : agoOf(hook.waitedMs),
+    hook.failures === 0 ? "" : String(hook.failures),
+    hook.isKnown ? hook.url! : "not in the file: dropped after a day",
+  ]);
+  const failing = webhooks.filter(({ failures }) => failures > 0);
+  const lines = [
+    ...table(["WEBHOOK", "WAITING", "SINCE", "FAILED", "URL"], rows),
+    ...(webhooks.length === 0 ? ["The node has no webhooks: INTERLOCK_WEBHOOKS names their file."] : []),
+    ...failing.map(({ name, reason }) => `${name} accepts no notices: ${reason}`),
+  ];
+  return { facts: { webhooks }, lines: lines.map(fit), isFaulty: failing.length > 0 };
+}
+
+/** How a webhook's receiver answers a test. */
+export async function reportWebhookTest(client: Client, name: string): Promise<Report> {
+  const answer = await client.testWebhook(name);
+  const { isAccepted, status, reason, durationMs } = answer;
+  const line = isAccepted
+    ? `${name} accepted the test with status ${status}, in ${durationMs} ms`
+    : `${name} did not accept the test: ${reason}`;
+  return { facts: answer, lines: wrapToWidth(line, WIDTH), isFaulty: !isAccepted };
+}
+
 const ABSENT: Readonly<Record<HeardReport["roles"][number], string>> = {
   gateway: "clients are not answered",
   orchestrator: "no command is decided",

@@ -3,6 +3,7 @@ import type { Decision } from "../protocol/decision.ts";
 import type { FloorSummary, Reservation } from "../protocol/floor.ts";
 import type { HeardReport } from "../protocol/internal/node-report.ts";
 import type { SwitchOutcome } from "../protocol/internal/reply.ts";
+import type { WebhookReport, WebhookTest } from "../protocol/internal/webhook-report.ts";
 import type { ListedRun } from "../protocol/listed-run.ts";
 import type { Matrix, MatrixDifference } from "../protocol/matrix.ts";
 import type { LogLine, Message } from "../protocol/message.ts";
@@ -219,6 +220,11 @@ export interface RunPage {
   /** `after` of the next page. Absent: this is the last one. A page may have fewer runs than its limit. */
   next?: string;
 }
+
+/** A webhook of the node's file, and what waits for its receiver. */
+export type WebhookView = WebhookReport;
+/** How a webhook's receiver answered a test. */
+export type WebhookAnswer = WebhookTest;
 
 export interface NodeList {
   /** The node that answered first, then the others by their ids. */

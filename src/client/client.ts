@@ -26,6 +26,8 @@ import type {
   SessionAnswer,
   SessionPage,
   UsagePage,
+  WebhookAnswer,
+  WebhookView,
 } from "./answers.ts";
 import { type EventStream, type EventStreamOptions, openEvents } from "./event-stream.ts";
 import {
@@ -487,6 +489,11 @@ export function createClient(options: ClientOptions) {
     listRuns: (query: RunQuery = {}, options?: ReadOptions) => get<RunPage>(["runs"], query, options),
     /** End a run that has not ended. @throws ClientError `not_found` if it has, or is unknown */
     cancelRun: (id: string, options?: WriteOptions) => post<{ sessionId: string }>(["runs", id, "cancel"], {}, options),
+    /** The webhooks of the node's file, and what waits for their receivers, for operators. */
+    listWebhooks: (options?: ReadOptions) => get<{ webhooks: WebhookView[] }>(["webhooks"], {}, options),
+    /** Send a test to a webhook's receiver, once and at once, for operators. */
+    testWebhook: (name: string, options?: WriteOptions) =>
+      requester.json<WebhookAnswer>({ ...options, method: "POST", path: ["webhooks", name, "test"], isLong: true }),
 
     /** Who does what to whom in the catalogue's file, for operators. */
     getMatrix: (query: MatrixQuery = {}, options?: ReadOptions) =>

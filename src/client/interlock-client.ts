@@ -37,6 +37,8 @@ export type {
   SessionAnswer,
   SessionPage,
   UsagePage,
+  WebhookAnswer,
+  WebhookView,
 } from "./answers.ts";
 export {
   type Client,

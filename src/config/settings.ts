@@ -121,6 +121,11 @@ const Variables = z.object({
       unset: `${USUAL_CATALOG}, or the shipped one`,
       description: "The file with the catalogue of agents. The node reloads it when it changes.",
     }),
+  INTERLOCK_WEBHOOKS: z.string().max(4_096).optional().meta({
+    unset: "none",
+    description:
+      "The file with webhooks: who is sent which events. The same on all nodes. The node reloads it when it changes.",
+  }),
   INTERLOCK_STORE: store
     .prefault("sqlite:data/interlock.db")
     .describe(
@@ -256,6 +261,7 @@ function toSettings(values: z.infer<typeof Variables>) {
     host: values.HOST,
     port: values.PORT,
     configPath: values.INTERLOCK_CONFIG ?? (existsSync(USUAL_CATALOG) ? USUAL_CATALOG : SHIPPED_CATALOG),
+    webhooksPath: values.INTERLOCK_WEBHOOKS,
     store: values.INTERLOCK_STORE,
     lostCommits: values.INTERLOCK_LOST_COMMITS ?? LOST_COMMITS[0],
     bus: values.INTERLOCK_BUS,

@@ -64,6 +64,7 @@ import { sessionRoutes } from "./routes/sessions.ts";
 import { signInRoutes } from "./routes/sign-in.ts";
 import { usageRoutes } from "./routes/usage.ts";
 import { userRoutes } from "./routes/users.ts";
+import { type ShownWebhooks, webhookRoutes } from "./routes/webhooks.ts";
 import { Sentences } from "./sentences.ts";
 import { Connections } from "./streams/connections.ts";
 import { FloorWatch } from "./streams/floor-watch.ts";
@@ -89,6 +90,8 @@ export interface GatewayOptions extends Pick<TurnContext, "absentRoles"> {
   metrics: () => Promise<{ contentType: string; text: string }>;
   /** What every node of this store says of itself. */
   callNodes: () => Promise<HeardReport[]>;
+  /** Default: none. */
+  webhooks?: ShownWebhooks | undefined;
   version: string;
   log: Logger;
   /** The built page; undefined if it was not built. */
@@ -169,6 +172,7 @@ const ROUTES = [
   agentRoutes,
   definitionRoutes,
   catalogueRoutes,
+  webhookRoutes,
   eventRoutes,
   signInRoutes,
   usageRoutes,

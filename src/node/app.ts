@@ -26,6 +26,8 @@ import type { Tracer } from "../shared/ports/tracer.ts";
 import { createLog, droppedLines } from "../system/log.ts";
 import { newId } from "../system/new-id.ts";
 import { VERSION } from "../system/version.ts";
+import { loadWebhooks, OpenWebhooks } from "../webhooks/open-webhooks.ts";
+import { listWebhooks } from "../webhooks/webhook-list.ts";
 import { type Deployment, openDeployment } from "./deployment.ts";
 import { type Gauges, Metrics } from "./metrics.ts";
 import { openAgents } from "./node-agents.ts";
@@ -151,6 +153,7 @@ async function openParts(
 ): Promise<Running> {
   const dispose = (part: AsyncDisposable | undefined) => part?.[Symbol.asyncDispose]();
   const firstCatalog = await readNodeCatalog(settings.configPath);
+  const firstWebhooks = settings.webhooksPath === undefined ? undefined : await loadWebhooks(settings.webhooksPath);
   const nodeId = newId();
   const tracer = parts.add("tracing", await openTracing(env, settings, nodeId, log), (tracing) => tracing?.close());
   const deployment = parts.add(
@@ -162,6 +165,20 @@ async function openParts(
   const opening = openCatalog(settings.configPath, firstCatalog, deployment, log);
   const catalog = parts.add("catalogue", await opening, dispose);
 
+  const webhooks = parts.add(
+    "webhooks",
+    firstWebhooks &&
+      new OpenWebhooks({
+        path: settings.webhooksPath!,
+        initial: firstWebhooks,
+        clock: deployment.stopwatch,
+        wallNow: () => deployment.clock.wallNow(),
+        newId,
+        log,
+      }),
+    (each) => each?.close(),
+  );
+
   const basics: Basics = { settings, deployment, nodeId, log, tracer };
   const { name, roles, drainMs } = settings;
   const metrics = new Metrics({ node: nodeId, name, roles, version: VERSION, startedAt: deployment.clock.now() });
@@ -172,7 +189,7 @@ async function openParts(
   const mailbox = parts.add("mailbox", await openMailbox(basics, { onRepeat, whyLate }), (each) => each.stop());
   const { send } = mailbox;
   const orchestrator = roles.includes("orchestrator")
-    ? new Orchestrator({ ...basics, ...cluster, catalog: catalog.current, mailbox, metrics })
+    ? new Orchestrator({ ...basics, ...cluster, catalog: catalog.current, mailbox, metrics, webhooks })
     : undefined;
   if (orchestrator) catalog.onReload(() => orchestrator.renumber());
   const opened = await openAgents({ roles, catalog, env, clock: deployment.stopwatch, log });
@@ -183,7 +200,18 @@ async function openParts(
   const missing = () => findMissing(deployment, cluster.storeWatch, isStopping);
   const rollCall = createRollCall(basics, () => metrics.report(missing()));
   const callNodes = () => rollCall.call();
-  const gatewayParts = { access, catalog, agents, send, metrics, missing, absentRoles, callNodes, pageFolder };
+  const gatewayParts = {
+    access,
+    catalog,
+    agents,
+    send,
+    metrics,
+    missing,
+    absentRoles,
+    callNodes,
+    pageFolder,
+    webhooks,
+  };
   const gateway = createNodeGateway(basics, gatewayParts);
   metrics.watch(gaugesOf(basics, { mailbox, orchestrator, gateway }));
 
@@ -273,6 +301,7 @@ function gaugesOf(
     partitions: () => settings.partitions,
     partitionsOf: () => orchestrator?.partitionsOf ?? new Map(),
     waitingRuns: async () => await orchestrator?.waitingRuns(),
+    waitingNotices: async () => await orchestrator?.waitingNotices(),
     droppedLines,
     isBusAway: () => bus.isAway(),
   };
@@ -379,12 +408,13 @@ interface GatewayParts extends Pick<GatewayOptions, "access" | "send" | "missing
   agents: Registry;
   metrics: Metrics;
   pageFolder: string;
+  webhooks: OpenWebhooks | undefined;
 }
 
 /** The HTTP server. Without the gateway role it serves health routes only. */
 function createNodeGateway(
   { settings, deployment, log, tracer }: Basics,
-  { catalog, agents, metrics, pageFolder, ...parts }: GatewayParts,
+  { catalog, agents, metrics, pageFolder, webhooks, ...parts }: GatewayParts,
 ): Gateway {
   const { store, bus, clock, stopwatch } = deployment;
   const { host, hosts, origins, proxies, addressConnections, maxBodyBytes, commandDeadlineMs } = settings;
@@ -409,6 +439,10 @@ function createNodeGateway(
     catalogStatus: catalog.status,
     isAvailable: (agentId) => agents.isAvailable(agentId),
     metrics: () => metrics.read(),
+    webhooks: {
+      list: async () => listWebhooks(webhooks?.current() ?? new Map(), await store.countNotices(), clock.elapsed.now()),
+      test: async (name) => await webhooks?.test(name),
+    },
     unanswered: readUnanswered,
     onCut: () => metrics.slowReaderCut(),
     onReceived: (lagMs) => metrics.commitReceived(lagMs),

@@ -37,6 +37,8 @@ export interface Gauges extends Record<keyof typeof GAUGES, () => number> {
    * orchestrator.
    */
   waitingRuns: () => Promise<{ count: number; oldestMs: number } | undefined>;
+  /** How many notices wait for each webhook's receiver; undefined on a node that sends none. */
+  waitingNotices: () => Promise<ReadonlyMap<string, number> | undefined>;
   isBusAway: () => boolean;
   /** Output lines that could not be written since the process began. */
   droppedLines: () => number;
@@ -71,6 +73,7 @@ export class Metrics implements HostMetrics, WorkerMetrics {
   readonly #slowReaders;
   #lastFailure: RunFailure | undefined;
   readonly #notQueued;
+  readonly #notices;
   readonly #waits;
   readonly #runs;
   readonly #summaries;
@@ -140,6 +143,21 @@ export class Metrics implements HostMetrics, WorkerMetrics {
       "how long the oldest of these runs has waited, as orchestrators see it",
       (runs) => seconds(runs.oldestMs),
     );
+    new Gauge({
+      name: "interlock_webhook_notices_waiting",
+      help: "notices that wait for a webhook's receiver, as orchestrators see them",
+      labelNames: ["webhook"],
+      registers,
+      // While the store does not answer, the last values remain.
+      async collect() {
+        const backlogs = await gauges()
+          .waitingNotices()
+          .catch(() => undefined);
+        if (!backlogs) return;
+        this.reset();
+        for (const [webhook, count] of backlogs) this.set({ webhook }, count);
+      },
+    });
     gauge("interlock_bus_away", "1 while the bus is known to be away", () => Number(gauges().isBusAway()));
     new Counter({
       name: "interlock_log_lines_dropped_total",
@@ -194,6 +212,12 @@ export class Metrics implements HostMetrics, WorkerMetrics {
     this.#notQueued = counter(
       "interlock_effects_not_queued_total",
       "times the run queue did not take a run or an alarm, which then waits in the store for the next sweep",
+    );
+    this.#notices = counter(
+      "interlock_webhook_notices_total",
+      "notices that webhooks' receivers accepted, attempts that failed, and notices that were dropped",
+      "webhook",
+      "outcome",
     );
     this.#waits = histogram("interlock_run_wait_seconds", "how long runs waited for a worker", LONG);
     this.#runs = histogram(
@@ -268,6 +292,10 @@ export class Metrics implements HostMetrics, WorkerMetrics {
 
   effectNotQueued(): void {
     this.#notQueued.inc();
+  }
+
+  noticesEnded(webhook: string, outcome: "accepted" | "failed" | "dropped", count: number): void {
+    this.#notices.inc({ webhook, outcome }, count);
   }
 
   runClaimed(waitMs: number): void {

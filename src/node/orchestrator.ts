@@ -11,6 +11,9 @@ import type { Logger } from "../shared/ports/logger.ts";
 import type { Tracer } from "../shared/ports/tracer.ts";
 import { Retention } from "../store/retention.ts";
 import { newId } from "../system/new-id.ts";
+import { Courier } from "../webhooks/courier.ts";
+import { noticesOf } from "../webhooks/notices.ts";
+import type { OpenWebhooks } from "../webhooks/open-webhooks.ts";
 import type { Deployment } from "./deployment.ts";
 import type { Metrics } from "./metrics.ts";
 
@@ -24,17 +27,23 @@ export interface OrchestratorOptions {
   membership?: Membership | undefined;
   /** Whether the store answers this node; absent when this is the only node. */
   storeWatch?: StoreWatch | undefined;
+  /** Absent: this node neither writes nor sends notices. */
+  webhooks?: OpenWebhooks | undefined;
   log: Logger;
   metrics: Metrics;
   tracer?: Tracer | undefined;
 }
 
-/** The part of a node that owns floors: it executes commands, arms effects and alarms, and prunes expired data. */
+/**
+ * The part of a node that owns floors: it executes commands, arms effects and alarms, sends the notices of webhooks,
+ * and prunes expired data.
+ */
 export class Orchestrator {
   readonly #deployment: Deployment;
   readonly #host: Host;
   readonly #armer: Armer;
   readonly #retention: Retention;
+  readonly #courier: Courier | undefined;
   readonly #ownership: Ownership | undefined;
   readonly #nodeId: string;
   readonly #partitionCount: number;
@@ -47,6 +56,7 @@ export class Orchestrator {
     nodeId,
     membership,
     storeWatch,
+    webhooks,
     log,
     metrics,
     tracer,
@@ -64,6 +74,10 @@ export class Orchestrator {
       catalog,
       interactionTimeoutMs: settings.interactionTimeoutMs,
       arm: (due) => this.#armer.arm(due),
+      ...(webhooks && {
+        noticesOf: (events) => noticesOf(webhooks.current(), events, { time: clock.elapsed.now(), newId }),
+        onNotices: (hook: string) => this.#courier!.wake(hook),
+      }),
       maxFloors: BOUNDS.activeFloors,
       log,
       metrics,
@@ -95,6 +109,18 @@ export class Orchestrator {
       doubtMs: BOUNDS.receiptMs,
       isMine: () => this.#ownership?.isFirst ?? true,
     });
+    this.#courier =
+      webhooks &&
+      new Courier({
+        store,
+        clock: clock.elapsed,
+        webhooks: webhooks.current,
+        send: webhooks.send,
+        newId,
+        random: Math.random,
+        onOutcome: (hook, outcome, count) => metrics.noticesEnded(hook, outcome, count),
+        log,
+      });
     this.#ownership =
       membership &&
       new Ownership({
@@ -133,6 +159,13 @@ export class Orchestrator {
     return { count, oldestMs: since === undefined ? 0 : Math.max(0, clock.elapsed.now() - since) };
   }
 
+  /** How many notices wait for each webhook's receiver; undefined if this node sends none. */
+  async waitingNotices(): Promise<ReadonlyMap<string, number> | undefined> {
+    if (!this.#courier) return undefined;
+    const backlogs = await this.#deployment.store.countNotices();
+    return new Map(backlogs.map(({ hook, pending }) => [hook, pending]));
+  }
+
   /** The number of partitions that this node owns: all of them when it is the only node. */
   get partitionCount(): number {
     return this.#ownership?.ownedCount ?? this.#partitionCount;
@@ -147,6 +180,7 @@ export class Orchestrator {
     await this.#ownership?.start();
     await this.#armer.start();
     this.#retention.start();
+    this.#courier?.start();
   }
 
   /** Apply a new catalogue to every floor, in the background. */
@@ -159,6 +193,7 @@ export class Orchestrator {
     await this.#ownership?.stop(patienceMs);
     await this.#armer.stop();
     await this.#retention.stop();
+    await this.#courier?.stop(patienceMs);
     this.#host.retireIdle();
   }
 

@@ -64,6 +64,73 @@ export interface EffectStore {
   dueAlarms(query: DueQuery<FloorId>): Promise<{ id: FloorId; dueAt: number }[]>;
 }
 
+/**
+ * The outbox of webhooks. A lane is one hook and one session, or a floor: of its notices only the oldest is sent.
+ * `FloorStore.commit` adds notices. Those of a deleted session and of a forgotten user are deleted with them.
+ */
+export interface NoticeStore {
+  /**
+   * Claim lanes of a hook whose oldest notice is due at `now`, in any order: until `until` no other node gets them.
+   * @param claim new for each call
+   */
+  claimNotices(query: {
+    hook: string;
+    claim: string;
+    now: number;
+    until: number;
+    limit: number;
+  }): Promise<ClaimedNotice[]>;
+  /**
+   * End the sending of a claimed notice. One that was not accepted is due again at `failed.dueAt`; any other is
+   * deleted, and the next one of its lane is due at `now`. If another node has claimed the lane since, only an accepted
+   * notice is deleted.
+   */
+  settleNotice(claimed: ClaimedNotice, now: number, failed?: FailedNotice): Promise<void>;
+  /** What each hook's receiver is still to be sent. Hooks without notices are left out. */
+  countNotices(): Promise<NoticeBacklog[]>;
+  /**
+   * Delete the oldest notices of a hook, at most `limit` of those added before `before`.
+   * @returns how many were deleted
+   */
+  dropNotices(query: { hook: string; before: number; now: number; limit: number }): Promise<number>;
+}
+
+/** A notice to add to the end of its lane. Times are in the floors' time, ms. */
+export interface WebhookNotice {
+  /** The same each time it is sent. */
+  id: string;
+  hook: string;
+  /** A session's id; a floor's for what belongs to no session. */
+  subject: string;
+  at: number;
+  /** The body of the request, as JSON. */
+  payload: string;
+}
+
+export interface ClaimedNotice extends Pick<WebhookNotice, "id" | "at" | "payload" | "subject"> {
+  laneKey: number;
+  claim: string;
+  /** How often it was not accepted. */
+  failures: number;
+}
+
+export interface FailedNotice {
+  dueAt: number;
+  failures: number;
+  /** Why it was not accepted. */
+  reason: string;
+}
+
+export interface NoticeBacklog {
+  hook: string;
+  pending: number;
+  /** When the oldest one was added, in the floors' time, ms. */
+  oldestAt: number;
+  /** Of the lane that failed most often; 0: none has failed. */
+  failures: number;
+  reason?: string | undefined;
+}
+
 /** Messages of sessions. A page is one consistent snapshot, and ends as in `ViewStore`. */
 export interface MessageStore {
   findMessage(sessionId: SessionId, id: MessageId): Promise<Message | undefined>;
@@ -175,6 +242,7 @@ export interface Store
     FloorStore,
     ReceiptStore,
     EffectStore,
+    NoticeStore,
     MessageStore,
     LogStore,
     ViewStore,
@@ -288,6 +356,8 @@ export interface FloorChange {
   effectsRemoved: EffectId[];
   receipts: Receipt[];
   deleted: DeletedSession[];
+  /** What receivers of webhooks are to be sent, in order. Absent: nothing. */
+  notices?: WebhookNotice[] | undefined;
   /** Staged sessions that become sessions with this change, with their messages. A missing one is a conflict. */
   staged?: StagedSession[] | undefined;
   usage?: readonly UsageCount[] | undefined;

@@ -11,7 +11,7 @@ BEGIN
   SELECT * INTO new FROM json_to_record(change) AS c (
     floor_id text, expected bigint, head bigint, format integer, flags text, snapshot text, reserved text, alarm bigint,
     floor_hash smallint, new_ids text[], adopted json, sessions json, messages json, logs json, events json,
-    effects_removed text[], effects_added json, receipts json, deleted json, usage json);
+    effects_removed text[], effects_added json, receipts json, deleted json, usage json, notices json);
 
   -- Another commit may take one of these ids after this check; the version or the unique key then reports a conflict.
   IF new.new_ids IS NOT NULL AND (EXISTS (SELECT FROM sessions WHERE id = ANY (new.new_ids))
@@ -97,5 +97,7 @@ BEGIN
   END IF;
 
   IF new.deleted IS NOT NULL THEN PERFORM delete_sessions(this, new.deleted); END IF;
+  -- After the deletions, which end the lanes of their sessions.
+  IF new.notices IS NOT NULL THEN PERFORM add_notices(this, new.notices); END IF;
   RETURN true;
 END $$;

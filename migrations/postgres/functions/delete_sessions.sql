@@ -10,6 +10,7 @@ BEGIN
   LOOP
     DELETE FROM sessions WHERE id = gone.session_id AND floor_key = this_floor RETURNING owner_id INTO owner;
     DELETE FROM blobs WHERE session_id = gone.session_id;
+    DELETE FROM webhook_lanes WHERE subject = gone.session_id;
     INSERT INTO tombstones AS t
       VALUES (gone.session_id, this_floor, owner, gone.deleted_at, gone.floor_seq, gone.seq, gone.type, gone.request_id,
         gone.at, gone.json)

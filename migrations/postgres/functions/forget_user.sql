@@ -17,6 +17,7 @@ BEGIN
     (SELECT session_id FROM tombstones WHERE owner_id = this_user OR floor_key = ANY (forgotten));
   DELETE FROM events WHERE floor_key = ANY (forgotten);
   DELETE FROM effects WHERE floor_key = ANY (forgotten);
+  DELETE FROM webhook_lanes WHERE floor_key = ANY (forgotten);
   DELETE FROM receipts WHERE caller = 'owner:' || this_user OR floor_key = ANY (forgotten);
   DELETE FROM usage WHERE owner_id = this_user;
   DELETE FROM budgets WHERE owner_id = this_user;

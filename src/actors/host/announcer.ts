@@ -24,6 +24,8 @@ export interface AnnouncerOptions {
   clock: Clock;
   /** Arm a committed effect, or the floor's new alarm, if it is due soon. */
   arm: (due: RunEffect | Alarm) => void;
+  /** Notices of this webhook were committed. Default: nothing is done. */
+  onNotices?: ((hook: string) => void) | undefined;
 }
 
 /** A batch whose frames are encoded if its floor had followers. */
@@ -69,7 +71,7 @@ export class Announcer {
   /** Announce a committed batch. Call it before the batch's commands are answered. */
   publish({ batch, topic, wire }: Announcement): void {
     const { change, signals } = batch;
-    const { bus, store, clock, arm } = this.#options;
+    const { bus, store, clock, arm, onNotices } = this.#options;
     flow.onHop?.(
       "announcement",
       `${bus.hasSubscribers(topic) ? "" : "no "}readers; runs ${change.effectsAdded.length}`,
@@ -84,6 +86,7 @@ export class Announcer {
     }
     for (const effect of change.effectsAdded) arm(effect);
     if (batch.alarm !== undefined) arm(alarmOf(change.floorId, batch.alarm));
+    for (const hook of new Set(change.notices?.map(({ hook }) => hook))) onNotices?.(hook);
   }
 }
 

@@ -17,7 +17,7 @@ import type { Announcer } from "./announcer.ts";
 import { BudgetSpent, budgetCounts, type CountedTurns, countedTogether, refusedTurns } from "./budgets.ts";
 import { Departure, refuseStale } from "./departure.ts";
 import { BrokenActors } from "./floor-actors.ts";
-import { Ledger } from "./ledger.ts";
+import { Ledger, type NoticesOf } from "./ledger.ts";
 import { refuseCritical, refuseForeign } from "./owner-check.ts";
 import { checkPlayed } from "./played.ts";
 import { loadRow, needsPreparation, Preparation, type PreparationStore, type PreparedCommand } from "./preparation.ts";
@@ -32,6 +32,8 @@ export interface HostedFloorOptions {
   newId: () => string;
   catalog: () => Catalog;
   interactionTimeoutMs: number;
+  /** Absent: no webhooks. */
+  noticesOf?: NoticesOf | undefined;
   log: Logger;
   metrics: HostMetrics;
   tracer?: Tracer | undefined;
@@ -306,10 +308,10 @@ export class HostedFloor {
     commands: number,
     departure?: Departure,
   ): Promise<boolean> {
-    const { store, clock, metrics } = this.#options;
-    const batch = ledger.close(actors, this.#sources());
+    const { store, clock, metrics, noticesOf } = this.#options;
+    const batch = ledger.close(actors, this.#sources(), noticesOf);
     if (!batch) return false;
-    const left = departure?.hasLeft ? departure.ledger.close(departure.actors, this.#sources()) : undefined;
+    const left = departure?.hasLeft ? departure.ledger.close(departure.actors, this.#sources(), noticesOf) : undefined;
     const begunAt = clock.now();
     const counted = left ? countedTogether(batch.counted, left.counted) : batch.counted;
     const budgets = this.#budgetsOf(counted);

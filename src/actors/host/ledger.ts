@@ -1,13 +1,22 @@
 import { type LogEntry, subjectOf } from "../../protocol/event.ts";
 import { isReply } from "../../protocol/heard.ts";
 import type { EffectId, FloorId, FloorSeq, MessageId, RunId, Seq, SessionId } from "../../protocol/ids.ts";
+import type { CommittedEvents } from "../../protocol/internal/committed-events.ts";
 import type { RunEffect } from "../../protocol/internal/effect.ts";
 import type { RunSignal } from "../../protocol/internal/run.ts";
 import type { Message } from "../../protocol/message.ts";
 import { earliest, type FloorTime } from "../../shared/floor-time.ts";
 import { flow } from "../../shared/flow.ts";
 import type { Trace } from "../../shared/ports/tracer.ts";
-import type { FloorChange, LogLineWrite, MessageWrite, Receipt, SessionRow, StagedSession } from "../../store/store.ts";
+import type {
+  FloorChange,
+  LogLineWrite,
+  MessageWrite,
+  Receipt,
+  SessionRow,
+  StagedSession,
+  WebhookNotice,
+} from "../../store/store.ts";
 import type { BegunTurn, DeadlineSources, DraftClose, Fact, UsedTokens } from "../facts.ts";
 import { reservationOf } from "../floor/arbiter-step.ts";
 import { oldestRunAt } from "../session/listed-runs.ts";
@@ -55,6 +64,9 @@ export interface Batch {
   /** The turns that begin with it, and the tokens that it counts. */
   counted: CountedTurns;
 }
+
+/** What the receivers of webhooks are to be sent of a commit; undefined: nothing. */
+export type NoticesOf = (events: CommittedEvents) => WebhookNotice[] | undefined;
 
 /** The key of a message among the unfinished ones. A message's id is unique within its session only. */
 export const draftKey = (sessionId: SessionId, id: MessageId): string => `${sessionId}/${id}`;
@@ -153,9 +165,10 @@ export class Ledger {
 
   /**
    * Collect the batch into one change, and release sessions that the floor does not need.
+   * @param noticesOf absent: nobody is to be sent anything
    * @returns undefined if there is nothing to commit
    */
-  close(actors: FloorActors, sources: DeadlineSources): Batch | undefined {
+  close(actors: FloorActors, sources: DeadlineSources, noticesOf?: NoticesOf): Batch | undefined {
     const state = this.#state;
     const before = state.alarmAt;
     state.outsideDueAt = earlier(state.outsideDueAt, actors.nextDueOutside(sources));
@@ -206,6 +219,12 @@ export class Ledger {
         return { sessionId, last, at: last.at };
       }),
       staged: staying(this.#staged, ({ sessionId }) => sessionId),
+      notices: noticesOf?.({
+        floorId: this.#floorId,
+        entries: this.#entries,
+        sessionOf: (id) => machineStates.get(id)?.view,
+        deleted: gone,
+      }),
     };
     const counted = { begun: this.#begun, used: this.#used };
     if (counted.begun.length + counted.used.length > 0) change.usage = usageCounts(counted, lastNow);

@@ -1,12 +1,12 @@
 import { lookup as lookUp } from "node:dns";
 import { type IncomingMessage, request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
-import { isIP, type LookupFunction } from "node:net";
+import { isIP } from "node:net";
 import { z } from "zod";
 import { AppError } from "../../protocol/errors.ts";
 import { cleanText } from "../../shared/text.ts";
+import { createAddressCheck, guardLookup } from "../../system/public-address.ts";
 import { textOfPage } from "./page-text.ts";
-import { createAddressCheck } from "./public-address.ts";
 import { defineTool, fail, succeed, type Tool } from "./tool.ts";
 
 const MAX_REDIRECTS = 5;
@@ -40,15 +40,7 @@ export function createWebFetchTool(options: WebFetchOptions): Tool {
   const mayReach = createAddressCheck(networks);
   const mayFetch = createHostCheck(hosts);
 
-  /** Resolves a name, and refuses it if one of its addresses is not allowed. */
-  const guardedLookup: LookupFunction = (host, { family = 0 }, answer) => {
-    lookup(host, { all: true, family: family === "IPv4" ? 4 : family === "IPv6" ? 6 : family }, (error, addresses) => {
-      if (error) return answer(error, []);
-      const refused = addresses.find(({ address }) => !mayReach(address));
-      if (refused) return answer(new Refusal(`${host} is not a public address.`), []);
-      answer(null, addresses);
-    });
-  };
+  const guardedLookup = guardLookup(mayReach, lookup, (host) => new Refusal(`${host} is not a public address.`));
 
   function get(url: URL, signal: AbortSignal): Promise<IncomingMessage> {
     const host = url.hostname.replace(/^\[|\]$/g, "");

@@ -173,6 +173,9 @@ function rowsOf(change: FloorChange, contents: Contents) {
         return { session_id: sessionId, deleted_at: deletedAt, ...fields };
       }),
     ),
+    notices: orNull(
+      (change.notices ?? []).map(({ id, hook, subject, at, payload }) => ({ id, hook, subject, at, payload })),
+    ),
     new_ids: orNull(newIds),
     reserved: reserved ? JSON.stringify(reserved) : null,
     adopted: orNull(

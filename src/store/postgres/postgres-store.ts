@@ -11,6 +11,7 @@ import { refuseMovingPooler } from "./connections/pooler.ts";
 import { type FoundStore, type LostCommits, StoreIdentity } from "./connections/store-identity.ts";
 import { byFloor, FloorCommit } from "./floor-commit.ts";
 import { FloorQueues } from "./floor-queues.ts";
+import { noticeQueries } from "./notice-queries.ts";
 import { pruneQueries } from "./prune-queries.ts";
 import { runListQuery } from "./run-list-query.ts";
 import { prepareDatabase } from "./schema.ts";
@@ -103,6 +104,7 @@ function storeOn(pool: PostgresPool, { epoch, secret }: Meta, identity: StoreIde
     ...smallWriter(pool),
     ...stagedQueries(pool),
     ...pruneQueries(pool),
+    ...noticeQueries(pool),
     epoch,
     secret,
     get isReplaced() {

@@ -13,6 +13,7 @@ import { identityOf, lockOf } from "./file-identity.ts";
 import { FileLock } from "./file-lock.ts";
 import { keepPrivate, preparePath } from "./file-path.ts";
 import { floorListRead } from "./floor-list.ts";
+import { noticeOutbox } from "./notice-queries.ts";
 import { PageCheck } from "./page-check.ts";
 import { ReadConnection } from "./read-connection.ts";
 import { fileFaultOf } from "./result-code.ts";
@@ -112,6 +113,7 @@ function storeOn(db: ReadConnection, thread: WriterThread, { meta, faults, relea
     ...usageRead(db),
     ...runListRead(db),
     ...smallWrites(thread),
+    ...noticeOutbox(db, thread),
     epoch: meta.epoch,
     secret: meta.secret,
     faults,

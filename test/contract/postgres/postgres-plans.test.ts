@@ -8,6 +8,7 @@ import {
 } from "../../../src/store/postgres/connections/connection-pool.ts";
 import { StoreIdentity } from "../../../src/store/postgres/connections/store-identity.ts";
 import { FloorCommit } from "../../../src/store/postgres/floor-commit.ts";
+import { noticeQueries } from "../../../src/store/postgres/notice-queries.ts";
 import { pruneQueries } from "../../../src/store/postgres/prune-queries.ts";
 import { runListQuery } from "../../../src/store/postgres/run-list-query.ts";
 import { sessionListQuery } from "../../../src/store/postgres/session-list-query.ts";
@@ -56,6 +57,10 @@ const FILL = `
   INSERT INTO receipts SELECT 'ann', 'r' || n, 1, '', n, '{}' FROM generate_series(1, ${OTHERS}) AS n;
   INSERT INTO tombstones SELECT 'g' || n, n % 500 + 1, NULL, n, n, 1, 'data', NULL, 1, '{}'
     FROM generate_series(1, ${OTHERS}) AS n;
+  INSERT INTO webhook_lanes (subject, hook, floor_key, due_at, failures)
+    SELECT 's' || n, 'h' || n % 5, n % 500 + 1, n, n % 2 FROM generate_series(1, ${OTHERS}) AS n;
+  INSERT INTO webhook_notices (lane_key, id, added_at, payload)
+    SELECT lane_key, 'm' || lane_key, lane_key, '{}' FROM webhook_lanes, generate_series(1, 2) AS n;
   INSERT INTO connections SELECT 'c' || n, 1, n, '{}' FROM generate_series(1, ${OTHERS}) AS n;
   INSERT INTO blobs (session_id, hash, mime_type, created_at, bytes, uses)
     SELECT 's' || n, 'h', 'x', n, '', n % 2 FROM generate_series(1, ${OTHERS}) AS n;`;
@@ -68,6 +73,10 @@ const MEANT = [
   /^Index Only Scan using \w+ on sessions$/,
   // Of the sessions, these have runs.
   /^Index Scan using sessions_by_(run|failure) on sessions$/,
+  // What waits for webhooks is counted whole; when it is too much, the oldest is dropped.
+  /^Index Scan using webhook_notices_pkey on webhook_notices$/,
+  /^Index Only Scan using webhook_notices_in_order on webhook_notices$/,
+  /^(Seq Scan|Index Scan using \w+) on webhook_(lanes|notices) in SELECT b\.\*/,
   // Every effect is moved.
   /^Seq Scan on effects in UPDATE effects SET due_at = due_at \+ by_ms$/,
 ];
@@ -168,7 +177,14 @@ async function askAll(db: Database, name: string): Promise<void> {
     events: [event(1), event(2)],
     effectsAdded: [{ kind: "run", id: name, floorId: floor.id, dueAt: 1 } as never],
     receipts: [floor.receipt(name)],
+    notices: [{ id: name, hook: "h1", subject: a, at: 1, payload: "{}" }],
   });
+  const notices = noticeQueries(db);
+  const [claimed] = await notices.claimNotices({ hook: "h1", claim: name, now: 9, until: 10, limit: 1 });
+  await notices.settleNotice(claimed!, 9, { dueAt: 9, failures: 1, reason: "no" });
+  await notices.settleNotice(claimed!, 9);
+  await notices.dropNotices({ hook: "h1", before: 9, now: 9, limit: 1 });
+  await notices.countNotices();
   await floor.write({
     sessions: [floor.session(a, { title: "Changed", state: "archived", lastActivityAt: 1 })],
     messages: [

@@ -7,6 +7,7 @@ import { definitionContract } from "./store-definitions.ts";
 import { historiesContract } from "./store-histories.ts";
 import { lifeContract } from "./store-life.ts";
 import { logContract } from "./store-log.ts";
+import { noticeContract } from "./store-notices.ts";
 import { pageContract } from "./store-pages.ts";
 import { pruneContract } from "./store-prune.ts";
 import { runListContract } from "./store-runs.ts";
@@ -47,6 +48,7 @@ export const WRITING = [
   searchContract,
   pruneContract,
   budgetContract,
+  noticeContract,
 ];
 
 /** The contract of the port, for every implementation; `contracts`: only these parts of it. */

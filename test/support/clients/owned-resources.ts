@@ -137,6 +137,8 @@ export const OF_NOBODY = [
   "GET /metrics",
   "GET /nodes",
   "GET /usage",
+  "GET /webhooks",
+  "POST /webhooks/{name}/test",
   "DELETE /user/{id}",
   "GET /user/{id}/export",
   "POST /ticket",

@@ -21,6 +21,7 @@ export function stillMetrics(): Metrics {
     partitions: none,
     partitionsOf: () => new Map(),
     waitingRuns: async () => undefined,
+    waitingNotices: async () => undefined,
     isBusAway: () => false,
     droppedLines: none,
   });

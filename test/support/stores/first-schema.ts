@@ -11,6 +11,8 @@ export const TO_FIRST_SCHEMA = `
   DROP INDEX sessions_by_failure;
   ALTER TABLE sessions DROP COLUMN runs_at;
   ALTER TABLE sessions DROP COLUMN failed_at;
+  DROP TABLE webhook_notices;
+  DROP TABLE webhook_lanes;
   ALTER TABLE floors RENAME COLUMN floor_hash TO partition;
   ALTER TABLE effects RENAME COLUMN floor_hash TO partition`;
 

@@ -68,6 +68,10 @@ export class MemoryStore implements Store {
   readonly stageMessages = without;
   readonly discardStaged = without;
   readonly prune = without;
+  readonly claimNotices = without;
+  readonly settleNotice = without;
+  readonly countNotices = without;
+  readonly dropNotices = without;
 
   /** Empty: tests read floors of this store by their ids. */
   async listFloors(): Promise<StoredFloorPage> {

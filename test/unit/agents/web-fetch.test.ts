@@ -1,8 +1,8 @@
 import { type AddressInfo, createServer as createTcpServer } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { textOfPage } from "../../../src/agents/tools/page-text.ts";
-import { createAddressCheck } from "../../../src/agents/tools/public-address.ts";
 import { createWebFetchTool, type WebFetchOptions } from "../../../src/agents/tools/web-fetch.ts";
+import { createAddressCheck } from "../../../src/system/public-address.ts";
 import { createRunStage, turnOf } from "../../support/agents/run-stage.ts";
 import { type Answer, SmallServer } from "../../support/servers/small-server.ts";
 

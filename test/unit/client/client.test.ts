@@ -81,6 +81,8 @@ it("every route has a method that sends the request of the protocol", async () =
     [() => client.listNodes(), "GET /nodes"],
     [() => client.listRuns({ state: "held", minAgeMs: 1 }), "GET /runs?state=held&minAgeMs=1"],
     [() => client.cancelRun("r1"), "POST /runs/r1/cancel", "{}"],
+    [() => client.listWebhooks(), "GET /webhooks"],
+    [() => client.testWebhook("billing"), "POST /webhooks/billing/test", "{}"],
     [() => client.getMatrix({ at: "23:30", flag: ["a", "b"] }), "GET /catalogue/matrix?at=23%3A30&flag=a&flag=b"],
     [
       () => client.replayFloor("u:ann", "agents: []", { lastMs: 5 }),

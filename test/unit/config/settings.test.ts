@@ -43,6 +43,7 @@ it("the table of settings has a name, a flag, a default and a meaning for each",
     ["HOST", "--host", "127.0.0.1"],
     ["PORT", "--port", "3000"],
     ["INTERLOCK_CONFIG", "--config", "config/agents_config.yaml, or the shipped one"],
+    ["INTERLOCK_WEBHOOKS", "--webhooks", "none"],
     ["INTERLOCK_STORE", "--store", "sqlite:data/interlock.db"],
     ["INTERLOCK_LOST_COMMITS", "--lost-commits", "stop"],
     ["INTERLOCK_BUS", "--bus", "memory"],
@@ -71,7 +72,7 @@ it("the table of settings has a name, a flag, a default and a meaning for each",
 });
 
 it("the table's defaults describe what a node does without the settings", () => {
-  const unset = /CONFIG|NAME|LOST_COMMITS|ISSUER|AUDIENCE|RATE_LIMITS|PROXIES|ORIGINS|HOSTS|RETENTION/;
+  const unset = /CONFIG|WEBHOOKS|NAME|LOST_COMMITS|ISSUER|AUDIENCE|RATE_LIMITS|PROXIES|ORIGINS|HOSTS|RETENTION/;
   const spelt = SETTINGS.filter(({ name }) => !unset.test(name)).map((row) => [row.name, row.default]);
   expect(settingsOf(Object.fromEntries(spelt))).toEqual(settingsOf({}));
 });

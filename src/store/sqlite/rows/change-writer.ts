@@ -9,6 +9,7 @@ import { EventWriter, textsOf } from "./event-writer.ts";
 import type { KnownFloor, KnownRows, KnownSession } from "./known-rows.ts";
 import type { LogBlocks } from "./log-blocks.ts";
 import { MessageRowWriter } from "./message-row-writer.ts";
+import type { NoticeWriter } from "./notice-writer.ts";
 import { SessionWriter } from "./session-writer.ts";
 import { StagedWriter } from "./staged-writer.ts";
 import { UsageWriter } from "./usage-writer.ts";
@@ -26,6 +27,7 @@ export class ChangeWriter {
   readonly #sessions: SessionWriter;
   readonly #messages: MessageRowWriter;
   readonly #events: EventWriter;
+  readonly #notices: NoticeWriter;
   readonly #findFloor: Query<KnownFloor>;
   readonly #addFloor: StatementSync;
   readonly #putFloor: StatementSync;
@@ -36,9 +38,10 @@ export class ChangeWriter {
   readonly #addEffect: StatementSync;
   readonly #removeEffect: StatementSync;
 
-  constructor(db: DatabaseSync, known: KnownRows, blocks: LogBlocks) {
+  constructor(db: DatabaseSync, known: KnownRows, blocks: LogBlocks, notices: NoticeWriter) {
     const words = new WordIndex(db);
     this.#known = known;
+    this.#notices = notices;
     this.#sessions = new SessionWriter(db, words, known, blocks);
     this.#events = new EventWriter(db, blocks);
     this.#messages = new MessageRowWriter(db, words, this.#events);
@@ -178,13 +181,17 @@ export class ChangeWriter {
     }
   }
 
-  /** What no other row of the change needs: effects and deleted sessions. */
-  #writeEnds({ effectsRemoved, effectsAdded, deleted }: WrittenChange, floorKey: number): void {
+  /** What no other row of the change needs: effects, deleted sessions, and the notices of webhooks. */
+  #writeEnds({ effectsRemoved, effectsAdded, deleted, notices }: WrittenChange, floorKey: number): void {
     for (const id of effectsRemoved) this.#removeEffect.run(id);
     for (const { id, floorId, kind: _, dueAt, ...payload } of effectsAdded) {
       this.#addEffect.run(id, floorHash(floorId), floorKey, dueAt, JSON.stringify(payload));
     }
-    for (const each of deleted) this.#sessions.remove(each, floorKey);
+    for (const each of deleted) {
+      this.#sessions.remove(each, floorKey);
+      this.#notices.removeLanes(each.sessionId);
+    }
+    if (notices) for (const notice of notices) this.#notices.add(notice, floorKey);
   }
 }
 

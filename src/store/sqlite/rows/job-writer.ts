@@ -17,6 +17,7 @@ import { ChangeWriter } from "./change-writer.ts";
 import { DefinitionWriter } from "./definition-writer.ts";
 import { KnownRows } from "./known-rows.ts";
 import { LogBlocks } from "./log-blocks.ts";
+import { NoticeWriter } from "./notice-writer.ts";
 import { Pruner } from "./pruner.ts";
 import { clearFreePages, eraseUser } from "./user-eraser.ts";
 
@@ -27,6 +28,7 @@ export class JobWriter {
   readonly #checkpoint: LogCheckpoint;
   readonly #known = new KnownRows();
   readonly #changes: ChangeWriter;
+  readonly #notices: NoticeWriter;
   readonly #definitions: DefinitionWriter;
   readonly #pruner: Pruner;
   readonly #begin: StatementSync;
@@ -42,7 +44,8 @@ export class JobWriter {
     this.#guard = guard;
     this.#checkpoint = new LogCheckpoint(db);
     const blocks = new LogBlocks(db, this.#known);
-    this.#changes = new ChangeWriter(db, this.#known, blocks);
+    this.#notices = new NoticeWriter(db);
+    this.#changes = new ChangeWriter(db, this.#known, blocks, this.#notices);
     this.#definitions = new DefinitionWriter(db);
     this.#pruner = new Pruner(db, this.#changes.staged, this.#changes.usage, blocks);
     this.#begin = db.prepare("BEGIN IMMEDIATE");
@@ -119,6 +122,15 @@ export class JobWriter {
         return this.#changes.staged.copyBlob(job.from, job.to, job.hash, job.now) ? "done" : "missing";
       case "definition":
         return this.#definitions.write(job.change);
+      case "claim":
+        this.#notices.claim(job);
+        return "done";
+      case "settle":
+        this.#notices.settle(job);
+        return "done";
+      case "drop":
+        this.#notices.drop(job);
+        return "done";
       case "jumps":
         this.#saveJumps.run(job.jumps.jumpedMs, job.jumps.doubtUntil);
         return "done";

@@ -19,6 +19,7 @@ const ERASURES = [
   `DELETE FROM decision_blocks WHERE block IN (SELECT b.block FROM forgotten f JOIN decision_blocks b
     ON b.block BETWEEN f.floor_key << 27 AND f.floor_key << 27 | 0x7ffffff)`,
   "DELETE FROM effects WHERE floor_key IN (SELECT floor_key FROM forgotten)",
+  "DELETE FROM webhook_lanes WHERE floor_key IN (SELECT floor_key FROM forgotten)",
   "DELETE FROM receipts WHERE caller = 'owner:' || ?1 OR floor_key IN (SELECT floor_key FROM forgotten)",
   "DELETE FROM usage WHERE owner_id = ?1",
   "DELETE FROM budgets WHERE owner_id = ?1",

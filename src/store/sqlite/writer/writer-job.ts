@@ -2,7 +2,9 @@ import type { Message } from "../../../protocol/message.ts";
 import type { SessionSqlRow } from "../../rows.ts";
 import type {
   Blob,
+  ClaimedNotice,
   ConnectionRow,
+  FailedNotice,
   FloorChange,
   Jumps,
   OverBudget,
@@ -31,6 +33,10 @@ export type Job =
   | { kind: "discard"; stagedAs: StagedId }
   | { kind: "copy"; from: string; to: string; hash: string; now: number }
   | { kind: "definition"; change: StoredDefinitionChange }
+  | { kind: "claim"; hook: string; claim: string; now: number; until: number; limit: number }
+  | { kind: "settle"; claimed: ClaimedNotice; now: number; failed: FailedNotice | undefined }
+  /** Deletes the notices of a hook up to this key. */
+  | { kind: "drop"; hook: string; upTo: number; now: number }
   | { kind: "jumps"; jumps: Jumps }
   | { kind: "forget"; userId: string; floorId: string }
   /** Writes a row as it is: shows whether the database takes writes. */

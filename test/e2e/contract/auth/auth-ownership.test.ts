@@ -174,7 +174,7 @@ test("a user is forgotten by operators only, and exported by operators and by it
   expect(own.text).not.toContain("leviathan");
 });
 
-test.each(["GET /catalogue/matrix", "POST /catalogue/diff", "GET /metrics", "GET /nodes"])(
+test.each(["GET /catalogue/matrix", "POST /catalogue/diff", "GET /metrics", "GET /nodes", "GET /webhooks"])(
   "only operators may %s",
   async (route) => {
     const [method = "", path = ""] = route.split(" ");

@@ -184,6 +184,8 @@ describe("/openapi.json", async () => {
       getMetrics: "GET /metrics",
       listNodes: "GET /nodes",
       listUsage: "GET /usage",
+      listWebhooks: "GET /webhooks",
+      testWebhook: "POST /webhooks/{name}/test",
       forkSession: "POST /session/{id}/fork",
       listRollbackPoints: "GET /session/rollback-points",
       compressContext: "POST /context/compress",

@@ -1,4 +1,5 @@
-import { BlockList, isIP } from "node:net";
+import type { lookup as lookUp } from "node:dns";
+import { BlockList, isIP, type LookupFunction } from "node:net";
 
 /** Addresses outside the public Internet, from IANA's registries of special-purpose addresses. */
 const SPECIAL = [
@@ -34,6 +35,25 @@ export function createAddressCheck(networks: readonly string[]): (address: strin
     const family = version === 4 ? "ipv4" : "ipv6";
     if (listed.check(plain, family)) return true;
     return !special.check(plain, family) && (version === 4 || global6.check(plain, "ipv6"));
+  };
+}
+
+/**
+ * A name's resolution that refuses the name if one of its addresses may not be contacted. The connection goes to the
+ * address that was checked, so a name that resolves to another one later gains nothing. An address in place of a name
+ * is not resolved: check it before.
+ */
+export function guardLookup(
+  mayReach: (address: string) => boolean,
+  lookup: typeof lookUp,
+  refusalOf: (host: string) => Error,
+): LookupFunction {
+  return (host, { family = 0 }, answer) => {
+    lookup(host, { all: true, family: family === "IPv4" ? 4 : family === "IPv6" ? 6 : family }, (error, addresses) => {
+      if (error) return answer(error, []);
+      if (addresses.some(({ address }) => !mayReach(address))) return answer(refusalOf(host), []);
+      answer(null, addresses);
+    });
   };
 }
 

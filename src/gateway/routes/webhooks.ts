@@ -1,0 +1,62 @@
+import type { FastifyRequest } from "fastify";
+import { z } from "zod";
+import { suggest } from "../../config/nearest.ts";
+import { AppError } from "../../protocol/errors.ts";
+import { WebhookReport, WebhookTest } from "../../protocol/internal/webhook-report.ts";
+import type { CallerContext, Routes } from "../route-context.ts";
+
+/** The webhooks of a node. */
+export interface ShownWebhooks {
+  list: () => Promise<WebhookReport[]>;
+  /** Send a test. Undefined if the node's file has no such webhook. */
+  test: (name: string) => Promise<WebhookTest | undefined>;
+}
+
+const NONE: ShownWebhooks = { list: async () => [], test: async () => undefined };
+
+/** Shows operators the webhooks and what waits for their receivers, and sends tests. */
+export function webhookRoutes(app: Routes, context: CallerContext & { webhooks?: ShownWebhooks | undefined }): void {
+  const { webhooks = NONE } = context;
+  const onRequest = async (request: FastifyRequest) => {
+    const { isOperator } = await context.authenticate(request);
+    if (!isOperator) throw new AppError("forbidden", "Only operators may use the webhooks.");
+  };
+
+  app.get(
+    "/webhooks",
+    {
+      onRequest,
+      schema: {
+        tags: ["operations"],
+        operationId: "listWebhooks",
+        summary: "List the webhooks",
+        description: "The webhooks of this node's file, with what waits for their receivers. Operators only.",
+        response: { 200: z.object({ success: z.literal(true), webhooks: z.array(WebhookReport) }) },
+      },
+    },
+    async () => ({ success: true as const, webhooks: await webhooks.list() }),
+  );
+
+  app.post(
+    "/webhooks/:name/test",
+    {
+      onRequest,
+      schema: {
+        tags: ["operations"],
+        operationId: "testWebhook",
+        summary: "Send a test to a webhook's receiver",
+        description:
+          "A signed notice of the type `test`, sent once and at once by the node that answers, past what waits. Operators only.",
+        params: z.object({ name: z.string() }),
+        response: { 200: WebhookTest.extend({ success: z.literal(true) }) },
+      },
+    },
+    async ({ params: { name } }) => {
+      const result = await webhooks.test(name);
+      if (result) return { success: true as const, ...result };
+      const known = (await webhooks.list()).flatMap((each) => (each.isKnown ? [each.name] : []));
+      const meant = suggest(name, known) || ".";
+      throw new AppError("not_found", `The file of this node has no webhook of this name${meant}`);
+    },
+  );
+}
