@@ -33,7 +33,7 @@ async function fill(file: string, sessions: number): Promise<void> {
     arm() {},
     maxFloors: FLOORS,
     log,
-    metrics: { command() {}, batch() {}, conflict() {}, lapsed() {}, broken() {}, budgetSpent() {} },
+    metrics: { command() {}, batch() {}, conflict() {}, lapsed() {}, broken() {}, budgetSpent() {}, counted() {} },
   });
   const floors = Math.min(FLOORS, sessions);
   for (let created = 0; created < sessions; created += floors) {

@@ -27,7 +27,7 @@ const reading = readCatalog("agents: [{ name: music }]");
 if (!reading.ok) throw new Error("the catalogue is faulty");
 const { catalog } = reading;
 const newId = () => randomUUID().replaceAll("-", "");
-const metrics = { command() {}, batch() {}, conflict() {}, lapsed() {}, broken() {}, budgetSpent() {} };
+const metrics = { command() {}, batch() {}, conflict() {}, lapsed() {}, broken() {}, budgetSpent() {}, counted() {} };
 const host = new Host({
   store,
   bus,

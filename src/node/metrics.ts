@@ -1,4 +1,5 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
+import type { CountedTurns } from "../actors/host/budgets.ts";
 import type { HostMetrics } from "../actors/host/hosted-floor.ts";
 import type { NodeReport, RunFailure } from "../protocol/internal/node-report.ts";
 import type { RunPurpose, WorkerMetrics } from "../runs/worker.ts";
@@ -65,6 +66,8 @@ export class Metrics implements HostMetrics, WorkerMetrics {
   readonly #commits;
   readonly #conflicts;
   readonly #lapses;
+  readonly #turns;
+  readonly #tokens;
   readonly #refusedTurns;
   readonly #broken;
   readonly #repeated;
@@ -183,6 +186,13 @@ export class Metrics implements HostMetrics, WorkerMetrics {
       "interlock_leases_expired_total",
       "sessions that lost their place because their participant sent no heartbeat",
     );
+    this.#turns = counter("interlock_turns_total", "turns that began, by agent", "agent");
+    this.#tokens = counter(
+      "interlock_tokens_total",
+      "tokens that providers reported, by the session's agent and by kind: input, output",
+      "agent",
+      "kind",
+    );
     this.#refusedTurns = counter(
       "interlock_turns_refused_total",
       "turns that did not begin because a budget was used up, by whose budget",
@@ -264,6 +274,14 @@ export class Metrics implements HostMetrics, WorkerMetrics {
 
   lapsed(sessions: number): void {
     this.#lapses.inc(sessions);
+  }
+
+  counted({ begun, used }: CountedTurns): void {
+    for (const { agentId } of begun) this.#turns.inc({ agent: agentId });
+    for (const { agentId, usage } of used) {
+      this.#tokens.inc({ agent: agentId, kind: "input" }, usage.prompt_tokens);
+      this.#tokens.inc({ agent: agentId, kind: "output" }, usage.completion_tokens);
+    }
   }
 
   budgetSpent(per: "owner" | "agent"): void {

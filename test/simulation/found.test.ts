@@ -109,7 +109,7 @@ function makeHost(store: Store): { tell: (command: LooseCommand) => Promise<Repl
     newId: () => `${ids++}`,
     catalog: () => makeCatalog([{ name: "music" }]),
     arm() {},
-    metrics: { command() {}, batch() {}, conflict() {}, lapsed() {}, broken() {}, budgetSpent() {} },
+    metrics: { command() {}, batch() {}, conflict() {}, lapsed() {}, broken() {}, budgetSpent() {}, counted() {} },
   });
   const floorId = "u:ann" as FloorId;
   const timeoutAt = clock.now() + 1_000;

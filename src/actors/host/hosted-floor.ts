@@ -50,6 +50,8 @@ export interface HostMetrics {
   broken(kind: "snapshot" | "actors" | "commit"): void;
   /** A turn was refused because a budget per owner or per agent is used up. */
   budgetSpent(per: "owner" | "agent"): void;
+  /** Turns that began and tokens that were reported, by a commit. */
+  counted(turns: CountedTurns): void;
 }
 
 /** An unanswered command. */
@@ -329,6 +331,7 @@ export class HostedFloor {
     for (const announcement of announcements)
       if (announcement) this.#withoutFault(() => this.#announcer.publish(announcement));
     metrics.batch(commands, clock.now() - begunAt);
+    metrics.counted(counted);
     const lapses = all.reduce((sum, each) => sum + each.lapses, 0);
     if (lapses > 0) metrics.lapsed(lapses);
     return true;

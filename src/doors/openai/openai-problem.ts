@@ -27,16 +27,19 @@ const TYPES: { readonly [status: number]: string } = {
   429: "rate_limit_error",
 };
 
+/** A budget that is used up is not a rate that a client may wait for. */
+const TYPE_OF_CODE: { readonly [code in ErrorCode]?: string } = { budget_exhausted: "insufficient_quota" };
+
 /** A path in a body as OpenAI writes it: `messages[0].content`. */
 const asParam = (path: string): string => path.replace(/^body\./, "").replace(/\.(\d+)(?=\.|$)/g, "[$1]");
 
 /**
  * The HTTP status of a failure. Common clients repeat requests by themselves after 408, 409, 429 and 5xx, and not all
  * of them obey `x-should-retry`. So a turn that failed has none of these, because another one may act again, and
- * neither has a refusal of the floor, which would be asked again.
+ * neither has a refusal of the floor or of a budget, which would be asked again.
  */
 function statusOf(error: AppError): number {
-  if (error.code === "rejected") return 403;
+  if (error.code === "rejected" || error.code === "budget_exhausted") return 403;
   return error instanceof FailedRun || error.status === 409 ? 400 : error.status;
 }
 
@@ -63,7 +66,7 @@ export function openAiProblem(error: AppError, traceId?: string): OpenAiProblem 
   return {
     error: {
       message: first ? `${path}: ${first.message}` : message,
-      type: TYPES[status] ?? (status >= 500 ? "server_error" : "invalid_request_error"),
+      type: TYPE_OF_CODE[code] ?? TYPES[status] ?? (status >= 500 ? "server_error" : "invalid_request_error"),
       code: special ?? code,
       param: param === undefined ? (path ?? null) : asParam(param),
       ...rest,

@@ -23,6 +23,7 @@ const HEADERS = { ...PROTOCOL, "cache-control": "no-cache, no-transform" };
 const SAID_TO_USERS: ReadonlySet<ErrorCode> = new Set([
   "rejected",
   "agent_busy",
+  "budget_exhausted",
   "session_archived",
   "illegal_command",
 ]);

@@ -114,6 +114,7 @@ export class NodeProcess {
           // Failed actors are logged.
           broken() {},
           budgetSpent() {},
+          counted() {},
         },
       });
       const membership = world.members.link(this.life, name, LEASE_MS);

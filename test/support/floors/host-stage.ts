@@ -68,6 +68,8 @@ class KeptMetrics implements HostMetrics {
   }
 
   budgetSpent(): void {}
+
+  counted(): void {}
 }
 
 /** A host over a store. The test controls the commits, the clock, the catalogue and the arming of effects. */

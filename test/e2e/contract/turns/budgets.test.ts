@@ -47,6 +47,9 @@ test("a turn beyond a budget of runs is refused with what is used up and when it
   await spend(user, "talk", 2);
   const countOf = async () =>
     Number(/^interlock_turns_refused_total\{per="owner"\} (\d+)$/m.exec((await node.get("/metrics")).text)![1]);
+  const { text: metrics } = await node.get("/metrics");
+  expect(metrics).toMatch(/^interlock_turns_total\{agent="talk"\} \d/m);
+  expect(metrics).toMatch(/^interlock_tokens_total\{agent="talk",kind="output"\} \d/m);
   const before = await countOf();
   const answer = await sayAnew(user, "talk", { "Accept-Language": "zh-CN" });
   expect(answer.status).toBe(429);
@@ -88,6 +91,31 @@ test("a further turn, a repetition and an edit are refused, and leave the sessio
   }
   expect(await user.see(id)).toEqual(before);
   expect((await accepted(node.get(`/session/list?userId=${user.userId}`))).total).toBe(1);
+});
+
+test("clients of other protocols are refused without a reason to repeat, and get the sentence", async () => {
+  const user = new E2eClient(node);
+  await spend(user, "talk", 2);
+  const said = "Your budget is used up. It is free again in 24 hours.";
+  const messages = [{ role: "user", content: "Hi" }];
+  const post = (path: string, body: object) =>
+    fetch(`${node.url}${path}`, {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify(body),
+    });
+  const metadata = { user: user.userId };
+  const completion = await post("/v1/chat/completions", { model: "talk", messages, metadata });
+  expect(completion.status).toBe(403);
+  expect(completion.headers.get("x-should-retry")).toBe("false");
+  expect(await completion.json()).toMatchObject({
+    error: { message: said, type: "insufficient_quota", code: "budget_exhausted" },
+  });
+  const parts = [{ type: "text", text: "Hi" }];
+  const chat = { id: "spent", messages: [{ id: "m", role: "user", parts }], trigger: "submit-message" };
+  const reply = await post("/api/chat", { ...chat, agentId: "talk", userId: user.userId });
+  expect(reply.status).toBe(200);
+  expect(await reply.text()).toContain(said);
 });
 
 type Page = { usage: Record<string, unknown>[]; next?: string };
