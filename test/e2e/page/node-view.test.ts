@@ -95,6 +95,18 @@ describePage("the node view", (open) => {
     await page.getByRole("heading", { name: "运行（0）" }).waitFor();
   });
 
+  test("the node view shows what turns used, and more as it is used", async () => {
+    const userId = node.newUser("spender");
+    const page = await open(`${node.url}/#/node`);
+    await page.getByRole("heading", { name: "Nodes (1)" }).waitFor();
+    await node.post("/message", { type: "chat", content: "hello", agentId: "general", userId });
+    const row = page.getByRole("row", {
+      name: new RegExp(`${new Date().toISOString().slice(0, 10)} ${userId} general`),
+    });
+    await shown(row.getByRole("cell").nth(2).getByText("1", { exact: true }));
+    await page.getByRole("heading", { name: "Usage by day" }).waitFor();
+  });
+
   test("the node view says where the catalogue on disk has faults", async () => {
     const faulty = await startPageNode({ mayFail: true }, onTestFinished);
     await faulty.writeCatalog("agents: [{name: BAD NAME}]");
