@@ -12,7 +12,7 @@ import styles from "./node.module.css";
 import { Nodes, shortOf } from "./nodes.tsx";
 import type { RollCalled } from "./roll-called.ts";
 import { Runs, type RunsRead } from "./runs.tsx";
-import { Usage } from "./usage.tsx";
+import { DailyUsage } from "./usage.tsx";
 
 /** The interval of the readings, which only happen while this view is visible, in ms. */
 const EVERY_MS = 2_000;
@@ -44,7 +44,7 @@ export function NodeView() {
       {now && !now.samples && <p className={styles["quiet"]}>{say("node.operators")}</p>}
       <Nodes readings={readings} />
       {now && <Runs read={now.runs} now={now.at} />}
-      <Usage />
+      <DailyUsage />
       {now?.samples && <Figures readings={ofOneNode(readings)} />}
     </section>
   );

@@ -11,7 +11,7 @@ const EVERY_MS = 5_000;
 const SHOWN = 100;
 
 /** What turns used on the last days, by owner and agent: of all owners for operators, else of the caller. */
-export function Usage() {
+export function DailyUsage() {
   const { say, number } = useWords();
   const page = useUsage();
   if (!page || page.usage.length === 0) return undefined;
