@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { root } from "../../docs/page.ts";
 import { E2eClient } from "../../support/clients/e2e-client.ts";
+import { dashboardQueries } from "../../support/documents/dashboard.ts";
 import { documentsOf } from "../../support/documents/deployment.ts";
 import { promtool } from "../../support/documents/promtool.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
@@ -24,6 +25,44 @@ testWith(["promtool"], "promtool finds no fault in the metrics of a node that di
     await node.stop();
   }
 });
+
+/** The series of a scrape, each with the value that it has, for 20 minutes. */
+function seriesOf(metrics: string) {
+  const lines = metrics.split("\n").filter((line) => line !== "" && !line.startsWith("#"));
+  return lines.map((line) => {
+    const [, name, labels = "", value] = /^([\w:]+)(?:\{(.*)\})? (\S+)$/.exec(line)!;
+    const all = [labels, 'instance="n0"'].filter((each) => each !== "").join();
+    return { series: `${name}{${all}}`, values: `${value!.replace("+Inf", "Inf").replace("Nan", "NaN")}x80` };
+  });
+}
+
+testWith(
+  ["promtool"],
+  "every query of the dashboard finds something in the metrics of a node that works",
+  async (path) => {
+    const node = await NodeUnderTest.start();
+    try {
+      const user = new E2eClient(node);
+      const { id } = await user.create("general");
+      await user.talk(id, "hello");
+      const { text } = await node.get("/metrics");
+      const file = join(folder, "dashboard.json");
+      const asked = dashboardQueries.map(({ expr }) => ({
+        expr: `count(${expr}) > bool 0`,
+        eval_time: "15m",
+        exp_samples: [{ labels: "{}", value: 1 }],
+      }));
+      const tests = [{ interval: "15s", input_series: seriesOf(text), promql_expr_test: asked }];
+      await writeFile(file, JSON.stringify({ rule_files: [], tests }));
+      expect(await promtool(path, ["test", "rules", file])).toEqual({
+        code: 0,
+        said: expect.stringContaining("SUCCESS"),
+      });
+    } finally {
+      await node.stop();
+    }
+  },
+);
 
 interface Rule {
   alert: string;

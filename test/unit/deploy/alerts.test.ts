@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { readPage } from "../../docs/page.ts";
 import { documentsOf } from "../../support/documents/deployment.ts";
 import { stillMetrics } from "../../support/nodes/still-metrics.ts";
 
@@ -20,5 +21,17 @@ test("every alert queries metrics that a node has from its start, with labels th
     for (const [, name, label] of expr.matchAll(/(\w+)\{(\w+)=/g)) {
       expect(text, alert).toMatch(new RegExp(`^${name}\\{.*${label}=`, "m"));
     }
+  }
+});
+
+test("docs/operate/operations.md says of every alert what it means and what to do", () => {
+  const { text } = readPage("docs/operate/operations.md");
+  const [, section] = /^### What an alert means$(.*?)^(?:#|An alert)/ms.exec(text)!;
+  const rows = section!.split("\n").filter((line) => line.startsWith("| `"));
+  const cells = rows.map((row) => row.split("|").map((cell) => cell.trim()));
+  expect(cells.map(([, alert]) => alert)).toEqual(rules.map(({ alert }) => `\`${alert}\``));
+  for (const [, alert, meaning, remedy] of cells) {
+    expect(meaning!.length, alert).toBeGreaterThan(20);
+    expect(remedy!.length, alert).toBeGreaterThan(20);
   }
 });
