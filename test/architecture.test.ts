@@ -104,7 +104,7 @@ const files = ["src", "page"]
   .filter((file) => /\.tsx?$/.test(file));
 
 /** Tests, benchmarks, examples and style sheets too. */
-const allFiles = ["src", "page", "test", "bench", "examples"]
+const allFiles = ["src", "page", "test", "bench", "examples", "clients"]
   .flatMap((folder) => filesUnder(join(root, folder)))
   .filter((file) => /\.(tsx?|css)$/.test(file));
 

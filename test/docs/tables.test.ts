@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { generatedFiles, presentFile } from "../../clients/python/generate.ts";
 import { MAX_BATCH, MAX_WAITING_COMMANDS } from "../../src/actors/host/hosted-floor.ts";
 import { SNAPSHOT_FORMAT } from "../../src/actors/host/snapshot.ts";
 import { MAX_LOSSES, MAX_TURNS } from "../../src/actors/session/session-context.ts";
@@ -202,5 +203,14 @@ describe("docs/operate/operations.md", () => {
       .find(([name]) => name === bound);
     const documented = ((row?.[1] ?? "").match(/\d[\d,]*/g) ?? []).map((digits) => Number(digits.replaceAll(",", "")));
     expect(documented).toEqual(values);
+  });
+});
+
+describe("clients/python", () => {
+  test("its types are those of /openapi.json, and its blocking client that of the asynchronous one: npm run build:python writes both", async () => {
+    const files = await generatedFiles();
+    expect(Object.keys(files)).toHaveLength(3);
+    const stale = Object.entries(files).filter(([name, text]) => presentFile(name) !== text);
+    expect(stale.map(([name]) => `${name} is stale: npm run build:python`)).toEqual([]);
   });
 });

@@ -1,4 +1,5 @@
 import type { Socket } from "node:net";
+import { withHaste } from "./shaky-proxy.ts";
 import { TcpProxy } from "./tcp-proxy.ts";
 
 const PAGE = "<h1>Bad Gateway</h1>";
@@ -15,6 +16,9 @@ const BAD_GATEWAY = [
 export class CuttingProxy extends TcpProxy {
   /** Connections accepted so far. */
   connections = 0;
+
+  /** Whether readers of streams come back soon. */
+  isHasty = false;
 
   #does: "carry" | "refuse" | "502" = "carry";
 
@@ -47,6 +51,8 @@ export class CuttingProxy extends TcpProxy {
     if (this.#does === "refuse") return void client.resetAndDestroy();
     if (this.#does === "502") return void client.once("data", () => client.end(BAD_GATEWAY));
     this.connections += 1;
-    client.pipe(upstream).pipe(client);
+    client.pipe(upstream);
+    if (!this.isHasty) return void upstream.pipe(client);
+    upstream.on("data", (bytes: Buffer) => client.write(withHaste(bytes))).on("end", () => client.end());
   }
 }

@@ -6,6 +6,12 @@ import { TcpProxy } from "./tcp-proxy.ts";
 const RETRY = /retry: (\d+)\n/g;
 const HASTE_MS = "20";
 
+/** The bytes of a stream with the shorter delay. */
+export function withHaste(bytes: Buffer): Buffer {
+  const hasty = (_: string, ms: string) => `retry: ${HASTE_MS.padStart(ms.length, "0")}\n`;
+  return Buffer.from(bytes.toString("latin1").replace(RETRY, hasty), "latin1");
+}
+
 /**
  * A proxy to a server that breaks each connection after some bytes, at any byte. It shortens the reconnection delay
  * that the server sends.
@@ -27,10 +33,7 @@ export class ShakyProxy extends TcpProxy {
     client.pipe(upstream);
     let left = this.nextCut() ?? Number.POSITIVE_INFINITY;
     upstream.on("data", (bytes: Buffer) => {
-      const hastened = Buffer.from(
-        bytes.toString("latin1").replace(RETRY, (_, ms: string) => `retry: ${HASTE_MS.padStart(ms.length, "0")}\n`),
-        "latin1",
-      );
+      const hastened = withHaste(bytes);
       client.write(hastened.subarray(0, left));
       left -= hastened.byteLength;
       if (left > 0) return;
