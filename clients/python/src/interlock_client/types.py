@@ -28,6 +28,7 @@ ErrorCode = Literal[
     "rejected",
     "session_archived",
     "agent_busy",
+    "budget_exhausted",
     "illegal_command",
     "idempotency_mismatch",
     "stale",
@@ -90,14 +91,20 @@ class Problem(TypedDict):
     faults: NotRequired[List[CatalogFault]]
     """the faults of a catalogue, from its top."""
     decision: NotRequired[Decision]
+    routed: NotRequired[Routed]
+    """of a sentence that named no agent: which agent was to hear it."""
     allowed: NotRequired[List[str]]
     availableAgents: NotRequired[List[AgentInfo]]
     session: NotRequired[Session]
     """with `stale`: the session as it is."""
+    replacedBy: NotRequired[str]
+    """with `session_archived`: the session in which it goes on."""
     seq: NotRequired[float]
     """with `stale`: of its newest event."""
     commandId: NotRequired[str]
     retryAfterMs: NotRequired[float]
+    budget: NotRequired[SpentBudget]
+    """with `budget_exhausted`."""
 
 
 class ProblemIssuesItem(TypedDict):
@@ -153,6 +160,28 @@ class DecisionEffectsItem(TypedDict):
     agentId: str
     becomes: Literal["active", "ducked", "paused", "archived"]
     level: NotRequired[float]
+
+
+class Routed(TypedDict):
+    agent: NotRequired[str]
+    """absent: the sentence is ignored."""
+    by: Literal["says", "continues", "ask", "agent", "default"]
+    row: NotRequired[int]
+    """the row of `routing`, from 1; absent with `default`."""
+    ignored: NotRequired[Literal[True]]
+    alternatives: List[str]
+    """agents of later rows that fit the sentence too."""
+    passed: NotRequired[List[RoutedPassedItem]]
+    """rows before it that fit, and why they did not decide."""
+    groups: NotRequired[Dict[str, str]]
+    """the named groups of the pattern that fits."""
+    took: float
+    """in ms."""
+
+
+class RoutedPassedItem(TypedDict):
+    row: int
+    why: Literal["not_usable", "late", "failed", "too_much", "unknown"]
 
 
 class AgentInfo(TypedDict):
@@ -220,6 +249,8 @@ class Failure(TypedDict):
     runId: str
     retryAt: NotRequired[float]
     """when a provider allows another request, ms since 1970."""
+    at: NotRequired[float]
+    """when it failed, ms since 1970; absent: with an earlier release."""
 
 
 class Played(TypedDict):
@@ -238,6 +269,19 @@ class SessionTokenUsageBreakdown(TypedDict):
     output: int
     cacheRead: int
     cacheCreation: int
+
+
+class SpentBudget(TypedDict):
+    per: Literal["owner", "agent"]
+    agentId: NotRequired[str]
+    """of a budget of one agent."""
+    runs: NotRequired[float]
+    """how many turns may begin in it, if that is used up."""
+    tokens: NotRequired[float]
+    """how many tokens may be used in it, if they are."""
+    withinMs: float
+    freeAt: float
+    """ms since 1970."""
 
 
 class SessionCreatedEvent(TypedDict):
@@ -333,6 +377,18 @@ class SummaryFailure(TypedDict):
 class ArbitrationEvent(TypedDict):
     type: Literal["arbitration"]
     data: Decision
+    timestamp: str
+    """when it happened."""
+    sessionId: NotRequired[str]
+    seq: NotRequired[int]
+    """its number in the session's log; absent for events that are not logged."""
+    requestId: NotRequired[str]
+    """the interaction that the event belongs to."""
+
+
+class RoutedEvent(TypedDict):
+    type: Literal["routed"]
+    data: Routed
     timestamp: str
     """when it happened."""
     sessionId: NotRequired[str]
@@ -988,6 +1044,7 @@ class MessageAnswer(TypedDict):
     notice: NotRequired[str]
     """what the request may not have meant, or what its effect waits for."""
     outcome: NotRequired[MessageAnswerOutcome]
+    routed: NotRequired[Routed]
     state: NotRequired[SessionState]
     """in reply to `heartbeat`: the session's state."""
     level: NotRequired[float]
@@ -1088,6 +1145,20 @@ class LoggedArbitrationEvent(TypedDict):
     """its place in the floor's log."""
     type: Literal["arbitration"]
     data: Decision
+    timestamp: str
+    """when it happened."""
+    sessionId: NotRequired[str]
+    seq: NotRequired[int]
+    """its number in the session's log; absent for events that are not logged."""
+    requestId: NotRequired[str]
+    """the interaction that the event belongs to."""
+
+
+class LoggedRoutedEvent(TypedDict):
+    position: str
+    """its place in the floor's log."""
+    type: Literal["routed"]
+    data: Routed
     timestamp: str
     """when it happened."""
     sessionId: NotRequired[str]
@@ -1546,6 +1617,7 @@ SessionStreamEvent = Union[
     SessionTransitionEvent,
     SessionUpdatedEvent,
     ArbitrationEvent,
+    RoutedEvent,
     AgentSwitchedEvent,
     MessageEvent,
     ToolCallEvent,
@@ -1570,6 +1642,7 @@ FloorStreamEvent = Union[
     SessionCreatedEvent,
     SessionTransitionEvent,
     ArbitrationEvent,
+    RoutedEvent,
     AgentSwitchedEvent,
     FloorUpdatedEvent,
     ResetEvent,
@@ -1593,6 +1666,7 @@ ConnectionStreamEvent = Union[
     SessionTransitionEvent,
     SessionUpdatedEvent,
     ArbitrationEvent,
+    RoutedEvent,
     AgentSwitchedEvent,
     MessageEvent,
     ToolCallEvent,
@@ -1618,6 +1692,7 @@ LoggedEvent = Union[
     LoggedSessionTransitionEvent,
     LoggedSessionUpdatedEvent,
     LoggedArbitrationEvent,
+    LoggedRoutedEvent,
     LoggedAgentSwitchedEvent,
     LoggedMessageEvent,
     LoggedToolCallEvent,
@@ -1639,6 +1714,7 @@ ServerEvent = Union[
     SessionTransitionEvent,
     SessionUpdatedEvent,
     ArbitrationEvent,
+    RoutedEvent,
     AgentSwitchedEvent,
     MessageEvent,
     ToolCallEvent,
@@ -1669,6 +1745,7 @@ EVENT_TYPES = frozenset(
         "session_transition",
         "session_updated",
         "arbitration",
+        "routed",
         "agent_switched",
         "message",
         "tool_call",
