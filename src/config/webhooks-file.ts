@@ -39,23 +39,27 @@ const Type = z.string().transform((name, context) => {
   return z.NEVER;
 });
 
-const Hook = z
-  .strictObject({
-    name: z.string().regex(SHORT_NAME, SHORT_NAME_FORM),
-    url: z.string().max(2_048),
-    /** Signs what is sent; of two, each signs. */
-    secret: z.union([Secret, z.array(Secret).min(1).max(MAX_SECRETS)]).optional(),
-    /** A file with one secret, or with two on a line each. */
-    secret_file: z.string().min(1).max(4_096).optional(),
-    types: z.array(Type).min(1).max(TYPE_NAMES.length),
-    /** Only sessions of these agents. */
-    agents: z.array(AgentId).min(1).max(1_000).optional(),
-    /** Only sessions of these users or owners. */
-    users: z.array(Name).min(1).max(1_000).optional(),
-    private_addresses: z.boolean().default(false),
-    timeout: duration({ min: "500ms", max: "1m" }).default(15_000),
-  })
-  .superRefine(({ url: text, private_addresses: mayBePrivate, secret, secret_file: file }, context) => {
+const Fields = z.strictObject({
+  name: z.string().regex(SHORT_NAME, SHORT_NAME_FORM),
+  url: z.string().max(2_048),
+  /** Signs what is sent; of two, each signs. */
+  secret: z.union([Secret, z.array(Secret).min(1).max(MAX_SECRETS)]).optional(),
+  /** A file with one secret, or with two on a line each. */
+  secret_file: z.string().min(1).max(4_096).optional(),
+  types: z.array(Type).min(1).max(TYPE_NAMES.length),
+  /** Only sessions of these agents. */
+  agents: z.array(AgentId).min(1).max(1_000).optional(),
+  /** Only sessions of these users or owners. */
+  users: z.array(Name).min(1).max(1_000).optional(),
+  private_addresses: z.boolean().default(false),
+  timeout: duration({ min: "500ms", max: "1m" }).default(15_000),
+});
+
+/** The keys of a webhook, in their order. */
+export const WEBHOOK_KEYS = Object.keys(Fields.shape);
+
+const Hook = Fields.superRefine(
+  ({ url: text, private_addresses: mayBePrivate, secret, secret_file: file }, context) => {
     const refuse = (key: string, message: string) =>
       context.issues.push({ code: "custom", path: [key], message, input: undefined });
     const url = URL.parse(text);
@@ -65,7 +69,8 @@ const Hook = z
       refuse("url", "must begin with https: plain http is for receivers with private_addresses: true");
     }
     if ((secret === undefined) === (file === undefined)) refuse("name", "needs secret or secret_file, one of them");
-  });
+  },
+);
 
 const WebhooksFile = z.strictObject({ webhooks: z.array(Hook).max(MAX_HOOKS) });
 

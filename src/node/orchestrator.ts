@@ -190,10 +190,9 @@ export class Orchestrator {
 
   /** Hand the floors over to other nodes, for at most `patienceMs`. Commands that were accepted are answered. */
   async stop(patienceMs: number): Promise<void> {
-    await this.#ownership?.stop(patienceMs);
+    await Promise.all([this.#ownership?.stop(patienceMs), this.#courier?.stop(patienceMs)]);
     await this.#armer.stop();
     await this.#retention.stop();
-    await this.#courier?.stop(patienceMs);
     this.#host.retireIdle();
   }
 

@@ -9,13 +9,13 @@ import type { SendResult } from "./sender.ts";
 import type { SentMessage } from "./signature.ts";
 
 /** How often each hook is looked through for what is due, in ms: for retries, and for what a lost node left. */
-const POLL_MS = 5_000;
+const POLL_MS = 2_000;
 /** How often the bounds are checked, in ms. */
 const SWEEP_MS = 30_000;
 /** Notices of one hook that are sent at once. A slow receiver delays its own hook only. */
 const CONCURRENCY = 8;
 /** How much longer than a request a node keeps a lane, in ms: for writing the outcome. */
-const OUTCOME_MS = 5_000;
+const OUTCOME_MS = 3_000;
 /** The pauses between two attempts, in ms, and for how long after its event a notice is tried. */
 const PAUSES = { firstMs: 5_000, maxMs: 3_600_000 };
 const DAY_MS = 86_400_000;

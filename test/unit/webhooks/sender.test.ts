@@ -78,7 +78,7 @@ test("an answer of 10 MB, and one that never ends, count at their status and are
   const flood: Answer = async (response) => {
     response.writeHead(200);
     for (; written < 160 && !response.destroyed; written++) {
-      if (!response.write(Buffer.alloc(65_536))) await Promise.race([once(response, "drain"), once(response, "close")]);
+      await new Promise((resolve) => response.write(Buffer.alloc(65_536), resolve));
     }
     response.end();
   };

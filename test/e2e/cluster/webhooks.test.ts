@@ -1,0 +1,33 @@
+import { expect, onTestFinished, test } from "vitest";
+import { writeTemporary } from "../../support/clients/callers.ts";
+import { Cluster, describeClusters } from "../../support/nodes/cluster.ts";
+import { TOLD_CATALOG, ToldReceiver } from "../../support/nodes/told-receiver.ts";
+
+describeClusters("webhooks of several nodes", (servers) => {
+  test("every node is killed while it sends, and none of the notices is lost, nor out of its session's order", async () => {
+    const told = await ToldReceiver.start();
+    onTestFinished(() => told.receiver[Symbol.asyncDispose]());
+    const path = await writeTemporary("webhooks.yaml", told.file, onTestFinished);
+    const cluster = await Cluster.make(servers, { catalog: TOLD_CATALOG, settings: { INTERLOCK_WEBHOOKS: path } });
+    const all = ["gateway", "orchestrator", "worker"] as const;
+    let [first, second] = await cluster.startAll(all, all);
+    await told.begin(first);
+    // Both die with a notice of each session under way.
+    await told.hold(() => told.sing(second));
+    await Promise.all([first.kill(), second.kill()]);
+    told.answerAgain();
+    [first, second] = await cluster.startAll(all, all);
+    // One dies, and the other goes on; then that one, and a third does.
+    await told.hold(() => told.sing(second));
+    await first.kill();
+    told.answerAgain();
+    const third = await cluster.start(all);
+    await told.sing(third);
+    await told.hold(() => told.sing(third));
+    await second.kill();
+    told.answerAgain();
+    expect(await told.expectAll(third)).toBeGreaterThan(0);
+    const waiting = async () => (await third.metric('interlock_webhook_notices_waiting{webhook="told"}')) ?? 0;
+    await expect.poll(waiting).toBe(0);
+  });
+});
