@@ -1,3 +1,4 @@
+import type { SpentBudget } from "../protocol/budget.ts";
 import type { Decision } from "../protocol/decision.ts";
 import { ERRORS, type ErrorCode } from "../protocol/errors.ts";
 import type { AgentInfo } from "../protocol/session.ts";
@@ -26,6 +27,8 @@ export interface ClientErrorFacts {
   /** The commands that the session's state allows. */
   allowed?: string[];
   availableAgents?: AgentInfo[];
+  /** With `budget_exhausted`: the budget that is used up, and when it is free again. */
+  budget?: SpentBudget;
   /** With `session_archived`: the session in which it goes on. */
   replacedBy?: string;
   /** The id of the request in the server's log. */

@@ -109,7 +109,8 @@ export function refusedTurns(
       const left = room.get(scope);
       if (left === undefined) continue;
       room.set(scope, left - 1);
-      if (left > 0) continue;
+      // Tokens of the same commit came first, so none of its turns has room, however much there was before.
+      if (kind === "runs" && left > 0) continue;
       const retryAfterMs = Math.max(1, ends.get(scope)! - time);
       const known = refused.get(turn.runId);
       if (known && known.retryAfterMs >= retryAfterMs) continue;

@@ -204,6 +204,17 @@ test("a turn begins while a token is left, and tokens of failed and of stopped r
   });
 });
 
+test("tokens beyond a budget of which much was left leave no room for the turn that follows them", async () => {
+  const stage = await open({ per: "owner", tokens: 100, within: "1d" });
+  await say(stage, "r1");
+  await say(stage, "r2");
+  await claim(stage, "r1");
+  await report(stage, "r1", 1, { tokens: 250, ...DONE });
+  expect(await eventsOf(stage, "error")).toMatchObject([{ errorCode: "budget_exhausted", runId: "r2" }]);
+  expect((await sessionOf(stage, "a"))?.tokenUsage.used).toBe(250);
+  expect(isRefused(await sayElsewhere(stage, "r3"))).toBe(true);
+});
+
 test("a turn that moves to another floor has begun, and counts once", async () => {
   const stage = await open(runsOf(2));
   await say(stage, "r1");
