@@ -102,30 +102,35 @@ export function refusedTurns(
   { now, time }: { now: number; time: FloorTime },
 ): Map<RunId, BudgetRefusal> {
   const refused = new Map<RunId, BudgetRefusal>();
-  const room = new Map(over.map(({ scope, room: left }) => [scope, left]));
-  const ends = new Map(over.map(({ scope, freeAt }) => [scope, freeAt]));
+  const full = new Map(over.map((each) => [each.scope, { ...each }]));
   for (const turn of begun) {
-    for (const { scope, budget, kind } of limitsOf(catalog.budgets, turn)) {
-      const left = room.get(scope);
-      if (left === undefined) continue;
-      room.set(scope, left - 1);
+    const spent = limitsOf(catalog.budgets, turn).flatMap(({ scope, budget, kind }) => {
+      const window = full.get(scope);
       // Tokens of the same commit came first, so none of its turns has room, however much there was before.
-      if (kind === "runs" && left > 0) continue;
-      const retryAfterMs = Math.max(1, ends.get(scope)! - time);
-      const known = refused.get(turn.runId);
-      if (known && known.retryAfterMs >= retryAfterMs) continue;
-      const label = catalog.agents.get(turn.agentId)?.label ?? turn.agentId;
-      const spent: SpentBudget = {
-        per: budget.per,
-        ...(budget.agentId !== undefined && { agentId: budget.agentId }),
-        [kind]: budget[kind],
-        withinMs: budget.withinMs,
-        freeAt: now + retryAfterMs,
-      };
-      refused.set(turn.runId, { message: sentenceOf(budget, label, retryAfterMs, turn.locale), retryAfterMs, spent });
-    }
+      const hasRoom = !window || (kind === "runs" && window.room-- > 0);
+      return hasRoom ? [] : [{ budget, kind, waitMs: Math.max(1, window.freeAt - time) }];
+    });
+    const [first] = spent;
+    if (!first) continue;
+    const last = spent.reduce((one, other) => (other.waitMs > one.waitMs ? other : one), first);
+    refused.set(turn.runId, refusalOf(turn, last, catalog, now));
   }
   return refused;
+}
+
+function refusalOf(
+  { agentId, locale }: BegunTurn,
+  { budget, kind, waitMs }: { budget: Budget; kind: (typeof KINDS)[number]; waitMs: number },
+  { agents }: Catalog,
+  now: number,
+): BudgetRefusal {
+  const { per, withinMs } = budget;
+  const about = budget.agentId === undefined ? {} : { agentId: budget.agentId };
+  return {
+    message: sentenceOf(budget, agents.get(agentId)?.label ?? agentId, waitMs, locale),
+    retryAfterMs: waitMs,
+    spent: { per, ...about, [kind]: budget[kind], withinMs, freeAt: now + waitMs },
+  };
 }
 
 const UNITS = [
