@@ -1,6 +1,5 @@
 // Rule C35 of docs/inside/correctness.md.
 import type { Budget, Catalog } from "../../config/catalog/catalog.ts";
-import type { SpentBudget } from "../../protocol/budget.ts";
 import type { RunId } from "../../protocol/ids.ts";
 import { textIn } from "../../protocol/locale.ts";
 import type { FloorTime } from "../../shared/floor-time.ts";

@@ -1,7 +1,9 @@
 import { expect, test } from "vitest";
+import { AppError } from "../../../src/protocol/errors.ts";
 import type { SessionId } from "../../../src/protocol/ids.ts";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
 import { HostStage } from "../../support/floors/host-stage.ts";
+import { Chance } from "../../support/runner/chance.ts";
 
 const HOUR = 3_600_000;
 const AGENTS = [
@@ -129,6 +131,33 @@ test("a commit whose outcome is unknown counts its turn once, and a conflict doe
     expect(isRefused(await sayElsewhere(stage, "r3"))).toBe(true);
   }
 });
+
+test.each([1, 2, 3, 4])(
+  "whatever becomes of commits, each answer tells whether its turn counts: history %i",
+  async (seed) => {
+    const chance = new Chance(seed);
+    const stage = await open(runsOf(12));
+    const nodes = [stage, stage.neighbour()];
+    const fates = () =>
+      chance.pick(["commit", "commit", "conflict", { loseAnswerWith: new AppError("unavailable") }] as const);
+    for (const { store } of nodes) for (let each = 0; each < 60; each += 1) store.fates.push(fates());
+    const run = async (index: number) => {
+      const asking = { sessionId: `s${index}`, user: `user${index % 8}`, agentId: "music", commandId: `c${index}` };
+      for (;;) {
+        const reply = await say(chance.pick(nodes), `r${index}`, asking).catch(() => undefined);
+        if (reply) return reply;
+      }
+    };
+    const replies = await Promise.all(Array.from({ length: 40 }, (_, index) => run(index)));
+    const begun = replies.filter(({ ok }) => ok).length;
+    for (const { store } of nodes) store.fates.length = 0;
+    // Some are refused by their floor, and count nothing.
+    const late = await Promise.all(Array.from({ length: 13 }, (_, index) => sayElsewhere(stage, `late${index}`)));
+    expect(begun).toBeLessThanOrEqual(12);
+    expect(replies.some(isRefused) ? begun : 12).toBe(12);
+    expect(late.filter(({ ok }) => ok)).toHaveLength(12 - begun);
+  },
+);
 
 test("of turns that share a commit, those begin for which there is room, and other commands are carried out", async () => {
   const stage = await open();
