@@ -228,6 +228,13 @@ describe("the code", () => {
     expect([...loadedBy("src/cli/players/run-players.ts")].filter((each) => each.includes("dbus"))).toEqual([]);
   });
 
+  test("only interlock mqtt loads the library of MQTT", () => {
+    const naming = files.filter((file) => /(?:from|import\() ?"mqtt"/.test(readFileSync(file, "utf8")));
+    expect(naming.map((file) => relative(root, file))).toEqual(["src/cli/mqtt/broker-link.ts"]);
+    expect([...loadedBy("src/cli/main.ts")].filter((each) => /^mqtt$|cli\/mqtt\//.test(each))).toEqual([]);
+    expect([...loadedBy("src/cli/mqtt/run-mqtt.ts")]).not.toContain("mqtt");
+  });
+
   test("no file imports itself through other files", () => {
     const imports = new Map(files.map((file) => [relative(root, file), importsOf(file).map(({ to }) => to)]));
     expect(findCycle(imports)).toBeUndefined();

@@ -156,6 +156,26 @@ export function createProgram(stdout: Stdout): Command {
       end(await players(file, { url, userId: user, out, err, signal: stopping.signal }));
     });
 
+  add("mqtt", "Let an MQTT broker take part: signals become flags, devices players, and decisions are published.", [
+    "It needs the package mqtt, and a broker. --schema prints the JSON Schema of what is published.",
+    TOKEN_NOTE,
+    "Exit code: 0 after a signal, or 1 if the file has faults, or another bridge of its name has taken over.",
+  ])
+    .argument("[file]", "which topic is what", "mqtt.yaml")
+    .addOption(urlOption())
+    .option("--schema", "print the JSON Schema, and end")
+    .action(async (file: string, { url, schema }: { url: string; schema?: true }) => {
+      if (schema) return printJson(process.stdout, (await import("./mqtt/published.ts")).mqttSchema());
+      const { mqtt } = await import("./mqtt/run-mqtt.ts");
+      const stopping = new AbortController();
+      for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.once(signal, () => stopping.abort());
+      // Volumes are put back before the process ends.
+      const { onError } = stdout;
+      stdout.onError = (error) => (error.code === "EPIPE" ? stopping.abort() : onError(error));
+      const { stdout: out, stderr: err } = process;
+      end(await mqtt(file, { url, out, err, signal: stopping.signal }));
+    });
+
   const line = { add, end, stdout };
   addNodeCommands(line);
   addFileCommands(line);

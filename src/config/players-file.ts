@@ -1,12 +1,6 @@
 import { z } from "zod";
 import { AgentId } from "../protocol/ids.ts";
-import { readBounded, whyUnreadable } from "./bounded-file.ts";
-import { explain, explainIssues } from "./catalog/explanation.ts";
-import { readYaml } from "./catalog/yaml-text.ts";
-import { type Fault, faultLine, sortFaults } from "./fault.ts";
-
-/** The largest file of players, in bytes: a thousand entries have 100 KB. */
-const MAX_PLAYERS_BYTES = 262_144;
+import { parseYamlFile, readYamlFile, type YamlParsing, type YamlReading } from "./yaml-file.ts";
 
 const Pattern = z.string().min(1).max(256);
 
@@ -43,30 +37,11 @@ export const PlayersFile = z.strictObject({
 export type PlayersFile = z.infer<typeof PlayersFile>;
 export type PlayerMatch = z.infer<typeof Match>;
 
-export type PlayersReading = { ok: true; file: PlayersFile } | { ok: false; faults: readonly string[] };
-
 /** Read a file of players. Never rejects: `faults` are sentences with line and column, all at once. */
-export async function readPlayersFile(path: string): Promise<PlayersReading> {
-  let bytes: Buffer;
-  try {
-    bytes = await readBounded(path, MAX_PLAYERS_BYTES);
-  } catch (error) {
-    return { ok: false, faults: [`${path}: ${whyUnreadable(error)}`] };
-  }
-  if (bytes.length > MAX_PLAYERS_BYTES) return { ok: false, faults: [`${path}: the file is larger than 256 KiB`] };
-  const reading = parsePlayers(bytes.toString("utf8"));
-  return reading.ok ? reading : { ok: false, faults: reading.faults.map((fault) => faultLine(path, fault)) };
-}
+export const readPlayersFile = (path: string): Promise<YamlReading<PlayersFile>> => readYamlFile(path, PlayersFile);
 
 /** Parse the text of a file of players. Returns it, or all its faults. */
-export function parsePlayers(text: string): { ok: true; file: PlayersFile } | { ok: false; faults: Fault[] } {
-  const yaml = readYaml(text);
-  const parsed = PlayersFile.safeParse(yaml.value, { error: explain });
-  if (parsed.success && yaml.faults.length === 0) return { ok: true, file: parsed.data };
-  const explained = parsed.success || yaml.value === undefined ? [] : explainIssues(parsed.error.issues);
-  const located = explained.map(({ path, on, message }) => yaml.faultAt(path, on, message));
-  return { ok: false, faults: sortFaults([...yaml.faults, ...located.filter((fault) => fault !== undefined)]) };
-}
+export const parsePlayers = (text: string): YamlParsing<PlayersFile> => parseYamlFile(text, PlayersFile);
 
 /** Whether a text fits a pattern. Upper and lower case are the same. */
 export function fits(pattern: string, text: string): boolean {

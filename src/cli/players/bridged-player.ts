@@ -1,7 +1,7 @@
 import { fits, type PlayerMatch } from "../../config/players-file.ts";
+import type { Playing } from "../playing/player-session.ts";
 import type { Mixer } from "./mixer.ts";
 import type { MprisPlayer } from "./mpris.ts";
-import type { Playing } from "./player-session.ts";
 import type { SoundStream } from "./sound-streams.ts";
 
 /** How long after an order to pause the streams of a player may sound, in ms. */

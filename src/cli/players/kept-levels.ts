@@ -3,9 +3,8 @@
  * it starts again.
  */
 
-import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, writeSync } from "node:fs";
-import { dirname } from "node:path";
 import { z } from "zod";
+import { dropKept, readKept, writeKept } from "../kept-file.ts";
 
 /** How many entries are kept; the oldest is dropped. A desktop has some ten streams. */
 const MAX_ENTRIES = 256;
@@ -52,7 +51,7 @@ export class KeptLevels {
   /** @param path the file; its folder is made. What cannot be read counts as empty. */
   constructor(path: string) {
     this.#path = path;
-    const { levels, players } = read(path);
+    const { levels, players } = readKept(path, Kept.parse) ?? { levels: [], players: [] };
     this.#levels = levels;
     this.#players = players;
   }
@@ -93,17 +92,8 @@ export class KeptLevels {
   }
 
   #write(): void {
-    if (this.#levels.length === 0 && this.#players.length === 0) return rmSync(this.#path, { force: true });
-    mkdirSync(dirname(this.#path), { recursive: true, mode: 0o700 });
-    const next = `${this.#path}.next`;
-    const file = openSync(next, "w", 0o600);
-    try {
-      writeSync(file, JSON.stringify({ levels: this.#levels, players: this.#players }));
-      fsyncSync(file);
-    } finally {
-      closeSync(file);
-    }
-    renameSync(next, this.#path);
+    if (this.#levels.length === 0 && this.#players.length === 0) dropKept(this.#path);
+    else writeKept(this.#path, { levels: this.#levels, players: this.#players });
   }
 }
 
@@ -111,11 +101,3 @@ type ProcessOf = Pick<KeptPlayer, "pid" | "startedAt">;
 
 const isSame = (one: ProcessOf, other: ProcessOf): boolean =>
   one.pid === other.pid && one.startedAt === other.startedAt;
-
-function read(path: string): z.infer<typeof Kept> {
-  try {
-    return Kept.parse(JSON.parse(readFileSync(path, "utf8")));
-  } catch {
-    return { levels: [], players: [] };
-  }
-}

@@ -8,13 +8,13 @@ import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Client, ClientError } from "../../client/interlock-client.ts";
 import type { PlayersFile } from "../../config/players-file.ts";
+import type { PlayerLanes } from "../playing/lanes.ts";
+import type { Left, PlayerState } from "../playing/player-machine.ts";
+import { PlayerSession } from "../playing/player-session.ts";
 import { BusPlayer, isOfName, isOfProcess, matchesPlayer, matchesStream, StreamPlayer } from "./bridged-player.ts";
 import { KeptLevels, type KeptPlayer } from "./kept-levels.ts";
-import type { PlayerLanes } from "./lanes.ts";
 import { Mixer } from "./mixer.ts";
 import { Mpris, type MprisPlayer } from "./mpris.ts";
-import type { Left, PlayerState } from "./player-machine.ts";
-import { PlayerSession } from "./player-session.ts";
 import { openDial } from "./sound-dials.ts";
 import { type SoundStream, SoundStreams } from "./sound-streams.ts";
 
@@ -265,7 +265,7 @@ class Bridge {
         else this.#kept.dropPlayer({ pid, startedAt });
       },
     };
-    return { player, session: new PlayerSession(client, agentId, userId, player, listener, left) };
+    return { player, session: new PlayerSession(client, { agentId, userId }, player, listener, left) };
   }
 
   /** Shows the states of a player. That it is quieter is shown once it is, unless another state has followed. */

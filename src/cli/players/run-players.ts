@@ -8,8 +8,8 @@ import { readPlayersFile } from "../../config/players-file.ts";
 import { TOKEN_NOTE } from "../command-line.ts";
 import { tokenHeaders } from "../node-client.ts";
 import { paintFor } from "../paint.ts";
+import { PlayerLanes } from "../playing/lanes.ts";
 import { complain, type Output, printLines } from "../printed-lines.ts";
-import { PlayerLanes } from "./lanes.ts";
 import { bridgePlayers } from "./players.ts";
 
 /** How long a write is sent again while the node is away, in ms: leases end what lasts longer. */

@@ -63,6 +63,18 @@ describe("the package of a fresh clone", () => {
     });
   });
 
+  test("the bridge of MQTT adds less than 300 kB, and its library is not installed with it", async () => {
+    const own = listed.filter((name) => /^dist\/cli\/(mqtt|playing)\/|^docs\/use\/(mqtt|vehicle|house)/.test(name));
+    expect(own).toContain("docs/use/mqtt.schema.json");
+    const installed = join(user(), "node_modules/interlock");
+    const sizes = await Promise.all(own.map(async (name) => (await stat(join(installed, name))).size));
+    expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThan(300_000);
+    expect(await readdir(join(user(), "node_modules"))).not.toContain("mqtt");
+    await writeFile(join(user(), "mqtt.yaml"), "broker: { url: mqtt://127.0.0.1:1 }\n");
+    const bridge = run("npx", ["--no", "interlock", "mqtt"], { cwd: user(), env });
+    await expect(bridge).rejects.toMatchObject({ code: 1, stderr: expect.stringContaining("npm install mqtt@5.16.0") });
+  });
+
   test("the package contains the build, the catalogue, and each migration once", () => {
     for (const name of [
       "bin/interlock.js",

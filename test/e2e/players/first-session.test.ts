@@ -1,6 +1,6 @@
 import { afterAll, expect, onTestFinished, test } from "vitest";
-import type { Left } from "../../../src/cli/players/player-machine.ts";
-import { PlayerSession } from "../../../src/cli/players/player-session.ts";
+import type { Left } from "../../../src/cli/playing/player-machine.ts";
+import { PlayerSession } from "../../../src/cli/playing/player-session.ts";
 import { createClient } from "../../../src/client/interlock-client.ts";
 import { E2E_AGENTS } from "../../support/catalogs/e2e-catalog.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
@@ -25,7 +25,7 @@ function beginning(fetch: typeof globalThis.fetch = globalThis.fetch, agentId = 
     setLevel() {},
   };
   const begun = Promise.withResolvers<string>();
-  const session = new PlayerSession(client, agentId, userId, player, {
+  const session = new PlayerSession(client, { agentId, userId }, player, {
     onState() {},
     onDenied() {},
     onFault: (error) => error && faults.push(error.code),

@@ -10,7 +10,7 @@ import {
   type PlayerMachine,
   type PlayerRequest,
   stepPlayer,
-} from "../../../src/cli/players/player-machine.ts";
+} from "../../../src/cli/playing/player-machine.ts";
 
 /** Who else is on the floor: nobody, a prompt that ducks, a call in which others wait, or one that refuses them. */
 export type Others = "nobody" | "prompt" | "call" | "refusing";

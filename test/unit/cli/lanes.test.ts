@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { PlayerLanes } from "../../../src/cli/players/lanes.ts";
+import { PlayerLanes } from "../../../src/cli/playing/lanes.ts";
 
 /** Lanes with a standing clock. @returns them, and what they printed */
 function openLanes() {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { PlayerMachine } from "../../../src/cli/players/player-machine.ts";
+import type { PlayerMachine } from "../../../src/cli/playing/player-machine.ts";
 import { PlayerWorld } from "../../support/desktops/player-world.ts";
 
 /** What the machine has done since the first `from` steps. */

@@ -27,13 +27,20 @@ export interface Playing {
   readonly name: string;
   /** What it plays; undefined if it does not say. */
   readonly title: string | undefined;
-  readonly pid: number | undefined;
   play(): void;
   pause(): void;
   /** Let it sound again if it was silenced, whether or not it plays. */
   free(): void;
   /** @param level relative to the user's own volume, in dB: -60 to 0 */
   setLevel(level: number): void;
+}
+
+/** Where a player's sessions compete, and as which agent. */
+export interface PlayerPlace {
+  agentId: string;
+  userId: string;
+  /** Default: the user's floor without a zone. */
+  zone?: string;
 }
 
 /** What a player's session tells its user. */
@@ -60,8 +67,7 @@ const GONE: ReadonlySet<string> = new Set(["session_not_found", "session_archive
 
 export class PlayerSession {
   readonly #client: Client;
-  readonly #agentId: string;
-  readonly #userId: string;
+  readonly #place: PlayerPlace;
   readonly #player: Playing;
   readonly #listener: PlayerSessionListener;
   readonly #leaving = new AbortController();
@@ -75,17 +81,9 @@ export class PlayerSession {
   #isUntitled = false;
 
   /** @param left what an earlier bridge left of this player */
-  constructor(
-    client: Client,
-    agentId: string,
-    userId: string,
-    player: Playing,
-    listener: PlayerSessionListener,
-    left?: Left,
-  ) {
+  constructor(client: Client, place: PlayerPlace, player: Playing, listener: PlayerSessionListener, left?: Left) {
     this.#client = client;
-    this.#agentId = agentId;
-    this.#userId = userId;
+    this.#place = place;
     this.#player = player;
     this.#listener = listener;
     this.#machine = newPlayerMachine(left);
@@ -207,7 +205,7 @@ export class PlayerSession {
       this.#creation = { idempotencyKey: randomUUID(), title: this.#player.title ?? this.#player.name };
     }
     const { idempotencyKey, title } = this.#creation;
-    const wanted = { agentId: this.#agentId, userId: this.#userId, activate: true, title };
+    const wanted = { ...this.#place, activate: true, title };
     const answer = await this.#client.createSession(wanted, { idempotencyKey });
     this.#creation = undefined;
     return answer;

@@ -1,0 +1,115 @@
+/**
+ * The volume of one device, as a pure machine: it says which volume the device is to be set to. The device is never set
+ * louder than its user has set it, and a volume that is not one of the bridge's orders is the user's.
+ */
+
+import { isSameVolume, type VolumeScale, volumeAt } from "./volumes.ts";
+
+/** Orders whose echo may still come. */
+const MAX_TOLD = 16;
+/** How often an order is given again to a device that has the volume already, and says nothing of it. */
+const MAX_AGAIN = 20;
+
+export interface DeviceVolume {
+  readonly scale: VolumeScale;
+  /** The user's own volume; undefined: the device has not said it. */
+  readonly own: number | undefined;
+  /** What the device said last. */
+  readonly reported: number | undefined;
+  /** Volumes that it was told and that are not its own, the newest last. */
+  readonly told: readonly number[];
+  /** An order that the device has not reported yet. */
+  readonly pending: number | undefined;
+  /** How often that order was given again. */
+  readonly again: number;
+  /** What the floor demands, in dB; undefined: not known yet, and the device stays as it is. */
+  readonly level: number | undefined;
+  /** The user has set it by hand while it was lowered: it stays so until the floor lets it be as loud as ever. */
+  readonly isUsers: boolean;
+}
+
+export type VolumeEvent =
+  | { type: "reported"; volume: number }
+  /** -60 to 0. */
+  | { type: "level"; level: number }
+  /** A while has passed since the order: it is given again. */
+  | { type: "order is old" }
+  /** The device is gone: what it does next is not yet an answer to an order. */
+  | { type: "gone" };
+
+/** What an earlier bridge left of a volume. */
+export interface LeftVolume {
+  readonly own: number;
+  readonly told: readonly number[];
+}
+
+export const newDeviceVolume = (scale: VolumeScale, left?: LeftVolume): DeviceVolume => ({
+  scale,
+  own: left?.own,
+  reported: undefined,
+  told: left?.told ?? [],
+  pending: undefined,
+  again: 0,
+  level: left ? undefined : 0,
+  isUsers: false,
+});
+
+/** Take an event. Returns the next machine, and the volume to set now. */
+export function stepVolume(volume: DeviceVolume, event: VolumeEvent): [DeviceVolume, number | undefined] {
+  const next = noted(volume, event);
+  const target = targetOf(next);
+  const { pending, reported: said, scale } = next;
+  if (target === undefined || said === undefined) return [next, undefined];
+  const isOld = event.type === "order is old" && pending !== undefined;
+  if (isOld && (next.again < MAX_AGAIN || !isSameVolume(said, target, scale))) return ordered(next, target);
+  const own = isOld ? { ...next, pending: undefined } : next;
+  // An order that is under way is carried out, whatever the device said before.
+  if (isSameVolume(own.pending ?? said, target, scale)) return [settled(own, target), undefined];
+  return ordered(own, target);
+}
+
+function ordered(volume: DeviceVolume, target: number): [DeviceVolume, number] {
+  const told = [...volume.told.filter((each) => each !== target), target].slice(-MAX_TOLD);
+  const again = volume.pending === target ? volume.again + 1 : 0;
+  return [{ ...volume, pending: target, told, again }, target];
+}
+
+/** What the next bridge has to know. Undefined: the device is as its user has set it. */
+export const leftOf = ({ own, told }: DeviceVolume): LeftVolume | undefined =>
+  own === undefined || told.length === 0 ? undefined : { own, told };
+
+function noted(volume: DeviceVolume, event: VolumeEvent): DeviceVolume {
+  switch (event.type) {
+    case "reported":
+      return reported(volume, event.volume);
+    case "level":
+      return { ...volume, level: event.level, isUsers: event.level < 0 && volume.isUsers };
+    case "order is old":
+      return volume;
+    case "gone":
+      return { ...volume, reported: undefined, pending: undefined };
+  }
+}
+
+function reported(volume: DeviceVolume, said: number): DeviceVolume {
+  const { own, told, pending, scale, level } = volume;
+  const next = { ...volume, reported: said };
+  const is = (other: number | undefined) => other !== undefined && isSameVolume(said, other, scale);
+  if (is(pending)) return { ...next, pending: undefined };
+  // An echo of an earlier order, or of what it was before the order, or what it was all the time.
+  const isUnchanged = volume.reported === undefined || is(volume.reported);
+  if (told.some(is) || ((pending !== undefined || isUnchanged) && is(own))) return next;
+  return { ...next, own: said, told: [], pending: undefined, isUsers: own !== undefined && (level ?? 0) < 0 };
+}
+
+/** The volume that the device should have; undefined: as it is. */
+function targetOf({ own, level, isUsers, scale }: DeviceVolume): number | undefined {
+  if (own === undefined || level === undefined || isUsers) return undefined;
+  return volumeAt(own, level, scale);
+}
+
+/** At its own volume again, nothing of it is the bridge's. */
+function settled(volume: DeviceVolume, target: number): DeviceVolume {
+  const { own, pending, level, told } = volume;
+  return level === 0 && target === own && pending === undefined && told.length > 0 ? { ...volume, told: [] } : volume;
+}

@@ -1,0 +1,97 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { BARE_ENV } from "../agents/bare-env.ts";
+
+const CLI = fileURLToPath(new URL("../../../src/cli/main.ts", import.meta.url));
+
+export interface BridgeStart {
+  /** The text of its file. */
+  text: string;
+  /** The node's address. */
+  url: string;
+  env?: Readonly<Record<string, string>>;
+  /** Node's own flags. */
+  flags?: readonly string[];
+}
+
+/** `interlock mqtt` in a process of its own, with what it keeps in a folder that outlives it. */
+export class MqttBridge {
+  readonly folder: string;
+  readonly lines: string[] = [];
+  errors = "";
+  code: number | null | undefined;
+  #process: ChildProcess | undefined;
+  readonly #start: BridgeStart;
+
+  private constructor(start: BridgeStart, folder: string) {
+    this.#start = start;
+    this.folder = folder;
+  }
+
+  /** Start a bridge. It is at its work when it says that the broker is there. */
+  static async start(start: BridgeStart): Promise<MqttBridge> {
+    const bridge = new MqttBridge(start, await mkdtemp(join(tmpdir(), "interlock-mqtt-")));
+    await bridge.begin();
+    return bridge;
+  }
+
+  /** Start it again, after it was killed. @param text another file */
+  async begin(text = this.#start.text): Promise<void> {
+    const { url, env, flags = [] } = this.#start;
+    const path = join(this.folder, "mqtt.yaml");
+    await writeFile(path, text);
+    const child = spawn(process.execPath, [...flags, CLI, "mqtt", path, "--url", url], {
+      env: { ...BARE_ENV, HOME: this.folder, XDG_STATE_HOME: this.folder, ...env },
+      cwd: this.folder,
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    this.#process = child;
+    this.code = undefined;
+    createInterface({ input: child.stdout! }).on("line", (line) => this.lines.push(line));
+    child.stderr!.on("data", (part) => (this.errors += part));
+    child.on("exit", (code) => (this.code = code));
+  }
+
+  /** What it has said so far, as one text. */
+  get said(): string {
+    return `${this.lines.join("\n")}\n${this.errors}`;
+  }
+
+  async kill(): Promise<void> {
+    await this.#end("SIGKILL");
+  }
+
+  /** End it as a signal of the system does. @returns its exit code */
+  async stop(): Promise<number | null> {
+    await this.#end("SIGTERM");
+    return this.code ?? null;
+  }
+
+  /** Resolves when it has ended by itself. */
+  async ended(): Promise<number | null> {
+    const child = this.#process!;
+    if (child.exitCode === null && child.signalCode === null) await once(child, "exit");
+    return child.exitCode;
+  }
+
+  signal(name: NodeJS.Signals): void {
+    this.#process?.kill(name);
+  }
+
+  async remove(): Promise<void> {
+    await this.#end("SIGKILL");
+    await rm(this.folder, { recursive: true });
+  }
+
+  async #end(signal: NodeJS.Signals): Promise<void> {
+    const child = this.#process;
+    if (!child || child.exitCode !== null || child.signalCode !== null) return;
+    child.kill(signal);
+    await once(child, "exit");
+  }
+}
