@@ -131,13 +131,13 @@ class Bridge {
           onFault: (error) => this.#noteFault(error),
         }),
     );
-    const taken = takenTopics(file);
+    const reserved = reservedTopics(file);
     this.#requests = new Requests({
       client,
       entries: file.requests,
       prefix: file.prefix,
       name: file.name,
-      isTaken: (topic) => isTaken(topic, file.prefix, taken),
+      isTaken: (topic) => isReserved(topic, file.prefix, reserved),
       publish: (topic, payload, correlationData) => {
         // Its sender asks again if the broker goes away before.
         this.#link?.publish(topic, payload, { correlationData }).catch(() => {});
@@ -289,7 +289,7 @@ class Bridge {
 
   #follow(floorId: string): void {
     if (this.#floors.has(floorId) || this.#floors.size >= MAX_FLOORS || this.#ending.signal.aborted) return;
-    const own = placeOf(floorId);
+    const own = userAndZoneOf(floorId);
     if (!own) return;
     const { client, file } = this.#options;
     const base = `${file.prefix}/floor/${levelsOfFloor(own.userId, own.zone)}`;
@@ -329,23 +329,23 @@ class Bridge {
       if (!file.discovery) this.#states.clear(topic);
       return;
     }
-    const place = placeOfTopic(topic, file.prefix);
-    if (!place) this.#states.clear(topic);
+    const named = floorOfTopic(topic, file.prefix);
+    if (!named) this.#states.clear(topic);
   }
 
   /** Floors of requests, which the file does not name, are published on after a restart. */
   #followLearned(): void {
     const { prefix } = this.#options.file;
     for (const topic of this.#states.topics) {
-      const place = placeOfTopic(topic, prefix);
-      if (place) this.#follow(floorOf("" as Parameters<typeof floorOf>[0], place.userId, place.zone));
+      const named = floorOfTopic(topic, prefix);
+      if (named) this.#follow(floorOf("" as Parameters<typeof floorOf>[0], named.userId, named.zone));
     }
   }
 
   #publishEntities(): void {
     const { prefix, name } = this.#options.file;
     if (this.#agents.size === 0) return;
-    const floors = [...this.#floors.keys()].map(placeOf).filter((place) => place !== undefined);
+    const floors = [...this.#floors.keys()].map(userAndZoneOf).filter((named) => named !== undefined);
     const agents = [...this.#agents.values()];
     const topics = discoveryTopics({ name, prefix, floors, agents });
     this.#states.set(DISCOVERY, topics, (topic) => topic.startsWith(`${DISCOVERY}/`));
@@ -426,7 +426,7 @@ function rowsOf(entries: readonly FlagEntry[]): FlagRow[] {
   });
 }
 
-function placeOf(floorId: string): { userId: string; zone: string | undefined } | undefined {
+function userAndZoneOf(floorId: string): { userId: string; zone: string | undefined } | undefined {
   const parsed = parseFloorId(floorId);
   const userId = parsed && userOf(parsed);
   if (parsed === undefined || userId === undefined) return undefined;
@@ -435,16 +435,16 @@ function placeOf(floorId: string): { userId: string; zone: string | undefined } 
 }
 
 /** The floor of a topic of this bridge; undefined for one that it would never publish. */
-function placeOfTopic(topic: string, prefix: string): { userId: string; zone: string | undefined } | undefined {
+function floorOfTopic(topic: string, prefix: string): { userId: string; zone: string | undefined } | undefined {
   if (!topic.startsWith(`${prefix}/floor/`)) return undefined;
   const [user = "", zone = ""] = topic.slice(prefix.length + "/floor/".length).split("/");
-  const place = floorOfLevels(user, zone);
-  if (!place || levelsOfFloor(place.userId, place.zone) !== `${user}/${zone}`) return undefined;
-  return placeOf(floorOf("" as Parameters<typeof floorOf>[0], place.userId, place.zone)) ? place : undefined;
+  const named = floorOfLevels(user, zone);
+  if (!named || levelsOfFloor(named.userId, named.zone) !== `${user}/${zone}`) return undefined;
+  return userAndZoneOf(floorOf("" as Parameters<typeof floorOf>[0], named.userId, named.zone)) ? named : undefined;
 }
 
 /** Topics of the file, which no reply may be published to. */
-function takenTopics({ players, flags }: MqttFile): (topic: string) => boolean {
+function reservedTopics({ players, flags }: MqttFile): (topic: string) => boolean {
   const topics = new Set(
     players.flatMap(({ pause, play, volume, playing, alive, title }) =>
       [pause, play, volume, volume?.state, playing, alive, title].flatMap((each) => (each ? [each.topic] : [])),
@@ -453,7 +453,7 @@ function takenTopics({ players, flags }: MqttFile): (topic: string) => boolean {
   return (topic) => topics.has(topic) || flags.some((entry) => entry.topic.match(topic) !== undefined);
 }
 
-function isTaken(topic: string, prefix: string, isOfFile: (topic: string) => boolean): boolean {
+function isReserved(topic: string, prefix: string, isOfFile: (topic: string) => boolean): boolean {
   if (topic.startsWith("$") || topic.startsWith(`${DISCOVERY}/`)) return true;
   return (topic.startsWith(`${prefix}/`) && !topic.startsWith(`${prefix}/out/`)) || isOfFile(topic);
 }

@@ -16,8 +16,8 @@ export interface DeviceVolume {
   readonly own: number | undefined;
   /** What the device said last. */
   readonly reported: number | undefined;
-  /** Volumes that it was told and that are not its own, the newest last. */
-  readonly told: readonly number[];
+  /** Volumes that it was orders and that are not its own, the newest last. */
+  readonly orders: readonly number[];
   /** An order that the device has not reported yet. */
   readonly pending: number | undefined;
   /** How often that order was given again. */
@@ -40,14 +40,14 @@ export type VolumeEvent =
 /** What an earlier bridge left of a volume. */
 export interface LeftVolume {
   readonly own: number;
-  readonly told: readonly number[];
+  readonly orders: readonly number[];
 }
 
 export const newDeviceVolume = (scale: VolumeScale, left?: LeftVolume): DeviceVolume => ({
   scale,
   own: left?.own,
   reported: undefined,
-  told: left?.told ?? [],
+  orders: left?.orders ?? [],
   pending: undefined,
   again: 0,
   level: left ? undefined : 0,
@@ -69,14 +69,14 @@ export function stepVolume(volume: DeviceVolume, event: VolumeEvent): [DeviceVol
 }
 
 function ordered(volume: DeviceVolume, target: number): [DeviceVolume, number] {
-  const told = [...volume.told.filter((each) => each !== target), target].slice(-MAX_TOLD);
+  const orders = [...volume.orders.filter((each) => each !== target), target].slice(-MAX_TOLD);
   const again = volume.pending === target ? volume.again + 1 : 0;
-  return [{ ...volume, pending: target, told, again }, target];
+  return [{ ...volume, pending: target, orders, again }, target];
 }
 
 /** What the next bridge has to know. Undefined: the device is as its user has set it. */
-export const leftOf = ({ own, told }: DeviceVolume): LeftVolume | undefined =>
-  own === undefined || told.length === 0 ? undefined : { own, told };
+export const leftOf = ({ own, orders }: DeviceVolume): LeftVolume | undefined =>
+  own === undefined || orders.length === 0 ? undefined : { own, orders };
 
 function noted(volume: DeviceVolume, event: VolumeEvent): DeviceVolume {
   switch (event.type) {
@@ -92,14 +92,14 @@ function noted(volume: DeviceVolume, event: VolumeEvent): DeviceVolume {
 }
 
 function reported(volume: DeviceVolume, said: number): DeviceVolume {
-  const { own, told, pending, scale, level } = volume;
+  const { own, orders, pending, scale, level } = volume;
   const next = { ...volume, reported: said };
   const is = (other: number | undefined) => other !== undefined && isSameVolume(said, other, scale);
   if (is(pending)) return { ...next, pending: undefined };
   // An echo of an earlier order, or of what it was before the order, or what it was all the time.
   const isUnchanged = volume.reported === undefined || is(volume.reported);
-  if (told.some(is) || ((pending !== undefined || isUnchanged) && is(own))) return next;
-  return { ...next, own: said, told: [], pending: undefined, isUsers: own !== undefined && (level ?? 0) < 0 };
+  if (orders.some(is) || ((pending !== undefined || isUnchanged) && is(own))) return next;
+  return { ...next, own: said, orders: [], pending: undefined, isUsers: own !== undefined && (level ?? 0) < 0 };
 }
 
 /** The volume that the device should have; undefined: as it is. */
@@ -110,6 +110,8 @@ function targetOf({ own, level, isUsers, scale }: DeviceVolume): number | undefi
 
 /** At its own volume again, nothing of it is the bridge's. */
 function settled(volume: DeviceVolume, target: number): DeviceVolume {
-  const { own, pending, level, told } = volume;
-  return level === 0 && target === own && pending === undefined && told.length > 0 ? { ...volume, told: [] } : volume;
+  const { own, pending, level, orders } = volume;
+  return level === 0 && target === own && pending === undefined && orders.length > 0
+    ? { ...volume, orders: [] }
+    : volume;
 }

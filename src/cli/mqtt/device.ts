@@ -214,10 +214,10 @@ export class Device implements Playing {
     const { agent: agentId, user: userId, zone } = this.#entry;
     const left = this.#former;
     this.#former = undefined;
-    const place = { agentId, userId, ...(zone !== undefined && { zone }) };
+    const wanted = { agentId, userId, ...(zone !== undefined && { zone }) };
     const session: PlayerSession = new PlayerSession(
       client,
-      place,
+      wanted,
       this,
       {
         onState: (state: PlayerState, level: number, cause: string) => {

@@ -32,10 +32,10 @@ export function discoveryTopics({ name, prefix, floors, agents }: DiscoveryInput
   for (const { userId, zone } of floors) {
     const levels = levelsOfFloor(userId, zone);
     const base = `${prefix}/floor/${levels}`;
-    const place = zone === undefined ? userId : `${userId}, ${zone}`;
+    const title = zone === undefined ? userId : `${userId}, ${zone}`;
     const device = {
       identifiers: [`${nodeOf(name)}_${idOf(levels)}`],
-      name: `Interlock ${place}`,
+      name: `Interlock ${title}`,
       manufacturer: "Interlock",
     };
     const add = (component: string, what: string, entity: object) => {

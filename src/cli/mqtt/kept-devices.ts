@@ -11,7 +11,7 @@ const Kept = z.record(
   z.string(),
   z.object({
     left: z.object({ sessionId: z.string().optional(), isPausedHere: z.boolean() }).optional(),
-    volume: z.object({ own: z.number(), told: z.array(z.number()).max(64) }).optional(),
+    volume: z.object({ own: z.number(), orders: z.array(z.number()).max(64) }).optional(),
     /** When it was kept, in ms since 1970. */
     at: z.number(),
   }),

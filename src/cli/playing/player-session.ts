@@ -36,7 +36,7 @@ export interface Playing {
 }
 
 /** Where a player's sessions compete, and as which agent. */
-export interface PlayerPlace {
+export interface WantedPlayerSession {
   agentId: string;
   userId: string;
   /** Default: the user's floor without a zone. */
@@ -67,7 +67,7 @@ const GONE: ReadonlySet<string> = new Set(["session_not_found", "session_archive
 
 export class PlayerSession {
   readonly #client: Client;
-  readonly #place: PlayerPlace;
+  readonly #wanted: WantedPlayerSession;
   readonly #player: Playing;
   readonly #listener: PlayerSessionListener;
   readonly #leaving = new AbortController();
@@ -81,9 +81,15 @@ export class PlayerSession {
   #isUntitled = false;
 
   /** @param left what an earlier bridge left of this player */
-  constructor(client: Client, place: PlayerPlace, player: Playing, listener: PlayerSessionListener, left?: Left) {
+  constructor(
+    client: Client,
+    wanted: WantedPlayerSession,
+    player: Playing,
+    listener: PlayerSessionListener,
+    left?: Left,
+  ) {
     this.#client = client;
-    this.#place = place;
+    this.#wanted = wanted;
     this.#player = player;
     this.#listener = listener;
     this.#machine = newPlayerMachine(left);
@@ -205,8 +211,8 @@ export class PlayerSession {
       this.#creation = { idempotencyKey: randomUUID(), title: this.#player.title ?? this.#player.name };
     }
     const { idempotencyKey, title } = this.#creation;
-    const wanted = { ...this.#place, activate: true, title };
-    const answer = await this.#client.createSession(wanted, { idempotencyKey });
+    const request = { ...this.#wanted, activate: true, title };
+    const answer = await this.#client.createSession(request, { idempotencyKey });
     this.#creation = undefined;
     return answer;
   }
