@@ -76,14 +76,14 @@ describeWith(["python"], "the Python client", (python) => {
   let types: Promise<string>;
   beforeAll(() => {
     const cache = `--cache-dir=${join(ROOT, "node_modules/.cache/mypy")}`;
-    types = complaintOf(["-m", "mypy", cache, "src", "tests"]);
+    types = complaintOf(["-m", "mypy", cache, "src", "tests", join(ROOT, "examples/python-voice/voice.py")]);
   });
 
   test("its tests hold, against a node that is killed, cut off, and whose answers are lost", async () => {
     expect(await complaintOf(["-W", "error", "-m", "pytest"], await startStage(python))).toBe("");
   });
 
-  test("its package and its tests pass mypy --strict", async () => {
+  test("its package, its tests and the voice loop pass mypy --strict", async () => {
     expect(await types).toBe("");
   });
 });
