@@ -43,6 +43,7 @@ export class Orchestrator {
   readonly #host: Host;
   readonly #armer: Armer;
   readonly #retention: Retention;
+  readonly #webhooks: OpenWebhooks | undefined;
   readonly #courier: Courier | undefined;
   readonly #ownership: Ownership | undefined;
   readonly #nodeId: string;
@@ -63,6 +64,7 @@ export class Orchestrator {
   }: OrchestratorOptions) {
     const { store, bus, queue, clock } = deployment;
     this.#deployment = deployment;
+    this.#webhooks = webhooks;
     this.#nodeId = nodeId;
     this.#partitionCount = settings.partitions;
     this.#host = new Host({
@@ -161,9 +163,10 @@ export class Orchestrator {
 
   /** How many notices wait for each webhook's receiver; undefined if this node sends none. */
   async waitingNotices(): Promise<ReadonlyMap<string, number> | undefined> {
-    if (!this.#courier) return undefined;
-    const backlogs = await this.#deployment.store.countNotices();
-    return new Map(backlogs.map(({ hook, pending }) => [hook, pending]));
+    if (!this.#webhooks) return undefined;
+    const counts = new Map(Array.from(this.#webhooks.current().keys(), (hook) => [hook, 0]));
+    for (const { hook, pending } of await this.#deployment.store.countNotices()) counts.set(hook, pending);
+    return counts;
   }
 
   /** The number of partitions that this node owns: all of them when it is the only node. */

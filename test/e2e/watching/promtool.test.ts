@@ -141,6 +141,12 @@ const CASES: Record<string, AlertCase> = {
     fault: { 'interlock_runs_waiting_seconds{instance="n0"}': "0x50 15+15x30" },
     calm: { 'interlock_runs_waiting_seconds{instance="n0"}': "15x80" },
   },
+  InterlockWebhookStuck: {
+    fault: { 'interlock_webhook_notices_waiting{webhook="billing"}': "0x20 2000x60" },
+    calm: { 'interlock_webhook_notices_waiting{webhook="billing"}': "2000x50 3x30" },
+    labels: { webhook: "billing" },
+    summary: "The receiver of billing accepts no notices: interlock webhooks says why.",
+  },
   InterlockRunsWait: {
     fault: durations("interlock_run_wait_seconds", 1, 10),
     calm: durations("interlock_run_wait_seconds", 1, 2),

@@ -1,10 +1,18 @@
-import { rename, writeFile } from "node:fs/promises";
+import { execFile } from "node:child_process";
+import { once } from "node:events";
+import { readFile, rename, writeFile } from "node:fs/promises";
+import { createServer } from "node:https";
+import type { AddressInfo } from "node:net";
+import { dirname, join } from "node:path";
+import { promisify } from "node:util";
 import { afterAll, expect, onTestFinished, test } from "vitest";
 import { writeTemporary } from "../../support/clients/callers.ts";
 import { printedBy, runHere } from "../../support/clients/command-line.ts";
 import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
 import { metricOf } from "../../support/clients/node-client.ts";
+import { ChildServer } from "../../support/nodes/child-server.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
+import { testWith } from "../../support/programs/suites.ts";
 import { accept, HookReceiver, SECRET, verified, webhooksFile } from "../../support/servers/hook-receiver.ts";
 import type { Answer } from "../../support/servers/small-server.ts";
 
@@ -201,6 +209,39 @@ test("a node does not start with a faulty file, and says each fault", async () =
   const faulty = await writeTemporary("webhooks.yaml", webhooksFile([{ name: "a", typs: [] }]), onTestFinished);
   const started = NodeUnderTest.start({ settings: { INTERLOCK_WEBHOOKS: faulty } });
   await expect(started).rejects.toThrow(/webhooks\[0\]\.typs: is not a known key; did you mean types\?/);
+});
+
+testWith(["openssl"], "a receiver with TLS is told if its certificate is trusted, and not otherwise", async () => {
+  const folder = dirname(await writeTemporary("webhooks.yaml", "", onTestFinished));
+  const [key, cert, file] = ["key.pem", "cert.pem", "webhooks.yaml"].map((name) => join(folder, name)) as [
+    string,
+    string,
+    string,
+  ];
+  const names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"];
+  const make = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"];
+  await promisify(execFile)("openssl", [...make, ...names, "-keyout", key, "-out", cert]);
+  const heard: string[] = [];
+  const server = createServer({ key: await readFile(key), cert: await readFile(cert) }, (request, response) => {
+    heard.push(String(request.headers["webhook-id"]));
+    response.writeHead(204).end();
+  }).listen(0, "127.0.0.1");
+  onTestFinished(() => void server.close());
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  await writeFile(file, webhooksFile([{ name: "tls", url: `https://localhost:${port}/`, types: TYPES }]));
+  const tests = async (settings: Record<string, string>) => {
+    const child = await ChildServer.start({
+      INTERLOCK_STORE: "sqlite::memory:",
+      INTERLOCK_WEBHOOKS: file,
+      ...settings,
+    });
+    return (await child.post("/webhooks/tls/test", {})).body as unknown;
+  };
+  expect(await tests({})).toMatchObject({ isAccepted: false, reason: "DEPTH_ZERO_SELF_SIGNED_CERT" });
+  expect(heard).toEqual([]);
+  expect(await tests({ NODE_EXTRA_CA_CERTS: cert })).toMatchObject({ isAccepted: true, status: 204 });
+  expect(heard).toHaveLength(1);
 });
 
 test("a receiver that is down gets all in order when it is up again", async () => {

@@ -21,7 +21,7 @@ export function stillMetrics(): Metrics {
     partitions: none,
     partitionsOf: () => new Map(),
     waitingRuns: async () => undefined,
-    waitingNotices: async () => undefined,
+    waitingNotices: async () => new Map([["billing", 0]]),
     isBusAway: () => false,
     droppedLines: none,
   });
