@@ -174,6 +174,7 @@ async function openParts(
         clock: deployment.stopwatch,
         wallNow: () => deployment.clock.wallNow(),
         newId,
+        knownAgents: () => [...catalog.current().agents.keys()],
         log,
       }),
     (each) => each?.close(),

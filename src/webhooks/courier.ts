@@ -63,6 +63,7 @@ export class Courier {
   readonly #storeNotes = new LogThrottle();
   #poll: Timer | undefined;
   #sweep: Timer | undefined;
+  #sweeping: Promise<void> | undefined;
   #isStopped = false;
 
   constructor(options: CourierOptions) {
@@ -72,7 +73,10 @@ export class Courier {
   start(): void {
     const { clock } = this.#options;
     this.#poll = every(clock, POLL_MS, () => this.#lookAround());
-    this.#sweep = every(clock, SWEEP_MS, () => this.sweep());
+    this.#sweep = every(clock, SWEEP_MS, () => {
+      this.#sweeping = this.sweep();
+      return this.#sweeping;
+    });
     this.#lookAround();
   }
 
@@ -81,7 +85,7 @@ export class Courier {
     this.#isStopped = true;
     this.#poll?.cancel();
     this.#sweep?.cancel();
-    await Promise.all(this.#claims);
+    await Promise.all([this.#sweeping, ...this.#claims]);
     await within(this.#options.clock, patienceMs, Promise.all(this.#sends));
     this.#stopping.abort();
     await Promise.all(this.#sends);

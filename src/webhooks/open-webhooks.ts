@@ -1,4 +1,5 @@
 import type { lookup as lookUp } from "node:dns";
+import { suggest } from "../config/nearest.ts";
 import { WatchedFile } from "../config/watched-file.ts";
 import { readWebhooksFile, type Webhook, type Webhooks } from "../config/webhooks-file.ts";
 import type { WebhookTest } from "../protocol/internal/webhook-report.ts";
@@ -15,6 +16,8 @@ export interface OpenWebhooksOptions {
   /** The wall clock, in ms since 1970. */
   wallNow: () => number;
   newId: () => string;
+  /** The catalogue's agents, by name. */
+  knownAgents: () => readonly string[];
   log: Logger;
   /** Default: the system's resolver. */
   lookup?: typeof lookUp;
@@ -53,6 +56,7 @@ export class OpenWebhooks {
       onUnwatchable: (error, folder) =>
         log.warn({ err: error, folder }, "the folder of the webhooks cannot be watched; the file is polled"),
     });
+    this.#warnOfAgents();
   }
 
   readonly current = (): ReadonlyMap<string, Webhook> => this.#webhooks.hooks;
@@ -104,6 +108,20 @@ export class OpenWebhooks {
     this.#webhooks = reading.webhooks;
     this.#senders = new Map();
     log.info({ path, webhooks: [...reading.webhooks.hooks.keys()] }, "the webhooks were replaced");
+    this.#warnOfAgents();
+  }
+
+  /** The catalogue may get these agents later. */
+  #warnOfAgents(): void {
+    const { knownAgents, log } = this.#options;
+    const known = knownAgents();
+    for (const { name, agents = [] } of this.current().values()) {
+      for (const agent of agents) {
+        if (known.includes(agent)) continue;
+        const facts = { webhook: name, agent };
+        log.warn(facts, `a webhook names an agent that is not in the catalogue${suggest(agent, known)}`);
+      }
+    }
   }
 }
 
