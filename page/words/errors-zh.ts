@@ -25,6 +25,7 @@ export const errorsZh: ErrorWords = {
   "error.too_large": "请求太大。",
   "error.too_many_requests": "请求过多。",
   "error.too_many_bindings": "该连接绑定的会话过多。",
+  "error.too_many_schedules": "这个楼层上等候预定时间的会话过多。",
   "error.busy": "等待处理的请求过多，请以同一个键重试。",
   "error.unavailable": "结果尚不可知，请以同一个键重试。",
   "error.provider_rate_limited": "模型提供方要求稍候。",

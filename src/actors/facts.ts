@@ -20,6 +20,8 @@ export interface Given extends DeadlineSources {
   /** In ms since 1970. Never goes back on a floor. */
   readonly now: number;
   readonly time: FloorTime;
+  /** What the wall clock reads, in ms since 1970. It may go back. Schedules go by it (rule C37). */
+  readonly wall: number;
   /** While a deadline is carried out: how long ago it was, in ms. The step itself is at the deadline. */
   readonly lateMs?: number;
   /** Turns that may not begin, because their commit would exceed a budget; absent if there are none. */

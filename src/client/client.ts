@@ -38,8 +38,22 @@ import {
   type WriteOptions,
 } from "./requester.ts";
 
+/** When a session asks for the floor: one of `at`, `in` and `every`, or none. */
+export interface ScheduleInput {
+  /** An RFC 3339 instant, or a local date and time with `timezone`, as in `2026-12-01T07:00`. */
+  at?: string;
+  /** After this time: a whole number and s, m, h or d, as in `10m`. At most 366 days. */
+  in?: string;
+  /** Again and again: five fields of cron, on the clocks of `timezone`. Needs a `userId`. */
+  every?: string;
+  /** An IANA time zone, such as `Europe/Berlin`. */
+  timezone?: string;
+  /** The message with which the session asks, at most 4,096 units. */
+  content?: string;
+}
+
 /** Names of users, zones and workspaces have 1 to 128 characters, without control characters. */
-export interface NewSession {
+export interface NewSession extends ScheduleInput {
   /** 1 to 64 letters, digits, `_` and `-`. Default: the server creates an id. */
   id?: string;
   /** Default: the catalogue's default agent. */
@@ -347,6 +361,12 @@ export function createClient(options: ClientOptions) {
      */
     switchMode: (id: string, mode: string, options?: CommandOptions) =>
       command<SessionAnswer>(["session", id, "mode"], { mode }, options),
+    /**
+     * Choose when a session that has never had the floor asks for it. Without `content` it keeps its message.
+     * @throws ClientError `illegal_command` if it has asked; `too_many_schedules` if 64 of its floor wait
+     */
+    scheduleSession: (id: string, schedule: ScheduleInput, options?: CommandOptions) =>
+      command<SessionAnswer>(["session", id, "schedule"], schedule, options),
     /** Request a summary, which arrives as a message. @throws ClientError `illegal_command` if the agent writes none */
     summarizeSession: (id: string, options?: CommandOptions) =>
       command<SessionAnswer>(["session", id, "summarize"], {}, options),

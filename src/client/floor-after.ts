@@ -117,8 +117,9 @@ export function sessionAfter(session: Session, event: ServerEvent): Session | un
     case "session_transition":
       return movedBy(session, event.data, at);
     case "session_updated": {
-      const { summaryFailure: _, ...change } = event.data;
-      return { ...session, ...(change as Partial<Session>) };
+      const { summaryFailure: _, fired, ...change } = event.data;
+      // A time that has come is over, unless it was one of a series.
+      return { ...session, ...(fired && { schedule: undefined }), ...(change as Partial<Session>) };
     }
     case "agent_switched":
       return { ...session, agentId: event.data.currentAgentId, mode: undefined };
@@ -146,6 +147,7 @@ function movedBy(session: Session, transition: Transition, at: number): Session 
       pausedBy: moved.state === "paused" ? (PAUSED_BY[event] ?? session.pausedBy) : undefined,
       level: moved.state === "ducked" ? level : undefined,
       queuedAt: undefined,
+      schedule: undefined,
       archivedAt: session.archivedAt ?? (moved.state === "archived" ? at : undefined),
     }
   );

@@ -1,10 +1,11 @@
-// Rule C9 of docs/inside/correctness.md.
+// Rules C9 and C37 of docs/inside/correctness.md.
 import { setTimeout } from "node:timers/promises";
 import type { Bus } from "../bus/bus.ts";
 import { MemoryBus } from "../bus/memory-bus.ts";
 import type { RedisMembershipOptions } from "../cluster/membership.ts";
 import { isLoopback } from "../config/network.ts";
 import type { Settings } from "../config/settings.ts";
+import type { FloorId } from "../protocol/ids.ts";
 import { MemoryQueue } from "../queue/memory-queue.ts";
 import type { RunQueue } from "../queue/run-queue.ts";
 import type { Clock } from "../shared/ports/clock.ts";
@@ -32,6 +33,11 @@ export interface Deployment {
   clock: SystemClock;
   /** Measures elapsed time, and never jumps. */
   stopwatch: Clock;
+  /**
+   * Floors with a session whose time comes within these ms on the wall clock, before their alarm (rule C37). Absent
+   * where the wall clock's time is the floors'.
+   */
+  lateRings?: ((withinMs: number, limit: number) => Promise<FloorId[]>) | undefined;
   /** Whether the clock is this machine's: then it can jump, and deadlines leave each jump out (rule C9). */
   hasOwnTime: boolean;
   /**
@@ -60,9 +66,10 @@ export async function openDeployment(
   await using opened = new AsyncDisposableStack();
   const stored = opened.use(await whenReachable(() => openStore(settings, log, onNewEpoch), log, stopping));
   const transport = opened.use(await whenReachable(() => openTransport(settings, stored, log), log, stopping));
-  const { store, clock, stopwatch, hasOwnTime, storeFaults } = stored;
+  const { store, clock, stopwatch, hasOwnTime, storeFaults, lateRings } = stored;
   const { bus, queue, redis } = transport;
-  return disposedBy(opened.move(), { store, bus, queue, clock, stopwatch, hasOwnTime, storeFaults, redis });
+  const parts = { store, bus, queue, clock, stopwatch, hasOwnTime, lateRings, storeFaults, redis };
+  return disposedBy(opened.move(), parts);
 }
 
 /**
@@ -112,7 +119,7 @@ async function openTransport(
   return disposedBy(opened.move(), { bus, queue, redis });
 }
 
-type Stored = Pick<Deployment, "store" | "clock" | "stopwatch" | "hasOwnTime" | "storeFaults">;
+type Stored = Pick<Deployment, "store" | "clock" | "stopwatch" | "hasOwnTime" | "lateRings" | "storeFaults">;
 
 async function openStore(
   { store: where, lostCommits, name, bus }: Settings,
@@ -129,7 +136,11 @@ async function openStore(
     opened.defer(() => own.stop());
     const storeFaults = () => store.faults();
     const stopwatch = new SystemClock();
-    return disposedBy(opened.move(), { store, clock: own, stopwatch, hasOwnTime: true, storeFaults });
+    const lateRings = (withinMs: number, limit: number) => {
+      const now = own.wallNow();
+      return store.lateRings(now + withinMs, now - own.elapsed.now(), limit);
+    };
+    return disposedBy(opened.move(), { store, clock: own, stopwatch, hasOwnTime: true, storeFaults, lateRings });
   }
   const { openPostgresStore } = await import("../store/postgres/postgres-store.ts");
   const store = await openPostgresStore({

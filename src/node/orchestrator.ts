@@ -72,6 +72,7 @@ export class Orchestrator {
       bus,
       clock,
       time: () => clock.elapsed.now(),
+      wall: () => clock.wallNow(),
       newId,
       catalog,
       interactionTimeoutMs: settings.interactionTimeoutMs,
@@ -90,6 +91,7 @@ export class Orchestrator {
       queue,
       clock: clock.elapsed,
       wallNow: () => clock.now(),
+      lateRings: deployment.lateRings,
       unansweredCount: () => this.#host.unansweredCount,
       newId,
       send: mailbox.send,
@@ -205,6 +207,8 @@ export class Orchestrator {
 
   #onJump(byMs: number, log: Logger): void {
     this.#retention.suspend(byMs);
+    // Sessions whose time is skipped ask now.
+    this.#armer.sweep();
     if (!this.#deployment.hasOwnTime) return log.warn({ byMs }, "the database's clock jumped");
     log.warn({ byMs }, "the wall clock jumped; deadlines leave the jump out, and come after as long as before");
   }

@@ -249,6 +249,8 @@ export class SteppedFloor {
     const { hours } = this.context;
     // Hours do not begin or end while the wall clock stands still.
     if (hours && !this.#standsStill) moments.push(hours.dueAt);
+    const ring = this.#actors.nextRing();
+    if (ring !== undefined && !this.#standsStill) moments.push(ring - this.#jumpedMs);
     return moments.length > 0 ? Math.min(...moments) : undefined;
   }
 
@@ -293,7 +295,7 @@ export class SteppedFloor {
     const { now } = this;
     const stamp = `s${this.#stamp}`;
     const interactionTimeoutMs = this.#interactionTimeoutMs;
-    return { now, time: this.#time, stamp, catalog: this.#catalog, interactionTimeoutMs };
+    return { now, time: this.#time, wall: now, stamp, catalog: this.#catalog, interactionTimeoutMs };
   }
 
   #dated(facts: CommandResult["facts"]): TimedFact[] {

@@ -34,6 +34,11 @@ export const ERRORS = {
   too_large: { status: 413, retry: "no", text: "The request is too large." },
   too_many_requests: { status: 429, retry: "yes", text: "Too many requests." },
   too_many_bindings: { status: 409, retry: "no", text: "The connection is bound to too many sessions." },
+  too_many_schedules: {
+    status: 409,
+    retry: "later",
+    text: "Too many sessions of this floor wait for their time.",
+  },
   busy: {
     status: 503,
     retry: "yes",

@@ -6,7 +6,7 @@ import { AgentId, FloorId, type FloorSeq, MessageId, type RequestId, RunId, type
 import { ToolCall } from "./interaction.ts";
 import { AgentRef, LogLine, Message, Played, Usage } from "./message.ts";
 import { Routed } from "./routed.ts";
-import { ACTIVITIES, AgentInfo, Session, TokenUsage } from "./session.ts";
+import { ACTIVITIES, AgentInfo, Schedule, Session, TokenUsage } from "./session.ts";
 
 /** The events that cause a session's transitions. */
 export const TRANSITION_EVENTS = [
@@ -75,6 +75,16 @@ export const SummaryFailure = z
   .meta({ id: "SummaryFailure" });
 export type SummaryFailure = z.infer<typeof SummaryFailure>;
 
+/** The time of a session's schedule has come. */
+export const Fired = z
+  .object({
+    at: z.number().meta({ description: "the time that has come, ms since 1970" }),
+    lateMs: z.number().meta({ description: "how much later the floor learnt of it, in ms" }),
+    sessionId: SessionId.optional().meta({ description: "of a series: the session that asks" }),
+  })
+  .meta({ id: "Fired" });
+export type Fired = z.infer<typeof Fired>;
+
 /** Events that are stored in the log: they have a `seq` and can be replayed. */
 export const LOGGED_EVENTS = {
   session_created: Session,
@@ -89,6 +99,8 @@ export const LOGGED_EVENTS = {
     tokenUsage: TokenUsage.optional(),
     agentSessions: z.record(z.string(), z.string()).optional(),
     played: Played.optional(),
+    schedule: Schedule.optional(),
+    fired: Fired.optional(),
   }),
   arbitration: Decision,
   routed: Routed,

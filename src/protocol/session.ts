@@ -49,6 +49,17 @@ export const Origin = z
   .meta({ id: "Origin" });
 export type Origin = z.infer<typeof Origin>;
 
+/** When a session that waits for its time asks for the floor. */
+export const Schedule = z
+  .object({
+    at: z.number().meta({ description: "the instant at which it asks, ms since 1970; of a series: the next one" }),
+    every: z.string().optional().meta({ description: "of a series: the cron expression of its times" }),
+    timezone: z.string().optional().meta({ description: "of a series: the IANA time zone of its times" }),
+    content: z.string().optional().meta({ description: "the message with which it asks" }),
+  })
+  .meta({ id: "Schedule" });
+export type Schedule = z.infer<typeof Schedule>;
+
 /** A session as all responses show it. Times in ms since 1970. */
 export const Session = z
   .object({
@@ -65,6 +76,8 @@ export const Session = z
     floorId: FloorId,
     workspaceId: z.string().optional(),
     origin: Origin.optional(),
+    schedule: Schedule.optional().meta({ description: "of a session that waits for its time" }),
+    series: SessionId.optional().meta({ description: "the session of the series that it is an occurrence of" }),
     state: z.enum(STATES),
     activity: z.enum(ACTIVITIES),
     failure: Failure.optional(),

@@ -1,4 +1,4 @@
-// Rule C8 of docs/inside/correctness.md.
+// Rules C8 and C37 of docs/inside/correctness.md.
 import type { FloorId } from "../protocol/ids.ts";
 import type { Envelope } from "../protocol/internal/command.ts";
 import { type Alarm, alarmOf, type RunEffect } from "../protocol/internal/effect.ts";
@@ -33,6 +33,11 @@ export interface ArmerOptions {
   clock: Clock;
   /** The clock of the commands' deadlines. */
   wallNow: () => number;
+  /**
+   * Floors with a session whose time comes within these ms on the wall clock, before their alarm (rule C37). Absent
+   * where the wall clock's time is the floors'.
+   */
+  lateRings?: ((withinMs: number, limit: number) => Promise<FloorId[]>) | undefined;
   newId: () => string;
   send: (envelope: Envelope) => Promise<Reply>;
   sendTimeoutMs: number;
@@ -143,7 +148,7 @@ export class Armer {
   }
 
   async #sweepOnce(): Promise<void> {
-    const { store, clock, log } = this.#options;
+    const { store, clock, lateRings, log } = this.#options;
     // Reach beyond the next sweep, so that nothing falls between two sweeps.
     this.#armedUntil = clock.now() + 2 * SWEEP_MS;
     try {
@@ -156,6 +161,8 @@ export class Armer {
         (query) => store.dueAlarms(query),
         ({ id, dueAt }) => alarmOf(id, dueAt),
       );
+      // These floors carry out what is due by now, and set their alarms by the clock as it is now.
+      for (const id of (await lateRings?.(2 * SWEEP_MS, PAGE)) ?? []) await this.#add(alarmOf(id, clock.now()));
     } catch (error) {
       if (!this.#sweepNotes.isDue(clock.now())) return;
       log.warn({ err: error }, "effects and alarms could not be armed; the next sweep retries");

@@ -38,6 +38,33 @@ export class WallClock {
     return shown - (this.shownAt(near) - near);
   }
 
+  /**
+   * The first instant at which the clock has arrived at this date and time, given as if it were UTC: of a time that it
+   * shows twice the first, and of one that it skips the moment at which it is set.
+   */
+  firstAt(shown: number): number {
+    // Clocks are from 12 hours behind UTC to 14 ahead.
+    const [from, to] = [shown - 15 * HOUR_MS, shown + 13 * HOUR_MS];
+    const setAt = this.nextSet(from, to);
+    const before = shown - (this.shownAt(from) - from);
+    if (setAt === undefined || before < setAt) return before;
+    return Math.max(setAt, shown - (this.shownAt(to) - to));
+  }
+
+  /** The first instant after `from` at which the clock is ahead of UTC by another time, if it is so at `to`. */
+  nextSet(from: number, to: number): number | undefined {
+    const aheadMs = this.shownAt(from) - from;
+    if (this.shownAt(to) - to === aheadMs) return undefined;
+    let [before, after] = [Math.floor(from / MINUTE_MS), Math.ceil(to / MINUTE_MS)];
+    while (after - before > 1) {
+      const middle = Math.floor((before + after) / 2);
+      const at = middle * MINUTE_MS;
+      if (this.shownAt(at) - at === aheadMs) before = middle;
+      else after = middle;
+    }
+    return Math.min(after * MINUTE_MS, to);
+  }
+
   /** The next instant at which the clock shows this time of day, perhaps on one day of the week: now, or later. */
   next(now: number, msOfDay: number, day?: Weekday): number {
     const shown = this.shownAt(now);
@@ -47,7 +74,21 @@ export class WallClock {
   }
 }
 
+const MINUTE_MS = 60_000;
+const HOUR_MS = 3_600_000;
 const DAY_MS = 86_400_000;
+
+const clocks = new Map<string, WallClock>();
+
+/** The clock of a time zone. There are some hundreds. */
+export function clockIn(timeZone: string): WallClock {
+  let clock = clocks.get(timeZone);
+  if (!clock) {
+    clock = new WallClock(timeZone);
+    clocks.set(timeZone, clock);
+  }
+  return clock;
+}
 
 /**
  * A time of a week as minutes after the midnight of Monday, from `sat 23:30` or `7:05`, which is on Monday; undefined

@@ -345,6 +345,11 @@ export interface FloorChange {
   head: FloorSeq;
   /** The floor's earliest deadline, in its time, ms; undefined: none. */
   alarm?: number | undefined;
+  /**
+   * When the first of its sessions that wait for their time asks, on the wall clock, ms; undefined: none waits. A store
+   * keeps it if its floors' time is not the wall clock's: PostgreSQL does not, because `alarm` says the same.
+   */
+  rings?: number | undefined;
   flags: Record<string, boolean>;
   reserved?: Reservation | undefined;
   /** The whole rows, as they are after the change. */

@@ -70,6 +70,8 @@ export interface ArbiterStep {
   asked: number | undefined;
   /** The context of a session in the actors. */
   readonly sessionOf: (sessionId: SessionId) => SessionContext | undefined;
+  /** How many sessions wait for their time. */
+  readonly scheduledCount: () => number;
   /** Carried out in this order. */
   readonly actions: FloorAction[];
   /** The reason of transitions when the floor settles after the event, if it is not that a place has become free. */

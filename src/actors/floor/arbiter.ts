@@ -2,10 +2,19 @@ import { assertEvent, enqueueActions, setup } from "xstate";
 import { type AgentEntry, acceptsTurns, findAgent, findModeFault, listAgents } from "../../config/catalog/catalog.ts";
 import { MAX_FLAGS } from "../../protocol/floor.ts";
 import { type AgentId, type FloorId, type SessionId, userOf } from "../../protocol/ids.ts";
-import type { Command, CommandOf, History, TurnInput, WantedSession } from "../../protocol/internal/command.ts";
+import type {
+  Command,
+  CommandOf,
+  History,
+  TurnInput,
+  WantedSchedule,
+  WantedSession,
+} from "../../protocol/internal/command.ts";
+import type { Schedule } from "../../protocol/session.ts";
 import { accept, acceptWithSession, type Emitted, type Given } from "../facts.ts";
 import { type carriedBy, newSession, type SessionContext, sessionView } from "../session/session-context.ts";
 import { type SessionInput, sessionMachine } from "../session/session-machine.ts";
+import { MAX_SCHEDULES, readSchedule, scheduled } from "../session/session-schedule.ts";
 import type { EventForArbiter } from "../session/session-step.ts";
 import { externalAcceptsNoTurns, userMessage } from "../session/turns.ts";
 import {
@@ -67,6 +76,7 @@ export type ArbiterEvent =
 interface Creation {
   activate: boolean;
   turn?: TurnInput | undefined;
+  schedule?: WantedSchedule | undefined;
   history?: History | undefined;
   /** The session that it replaces, which is archived. */
   replaces?: SessionId | undefined;
@@ -97,6 +107,8 @@ function create(step: ArbiterStep, wanted: WantedSession, creation: Creation): v
   const { sessionId } = wanted;
   const contender = newContender(step, { ...numbersOf(step, agent), ...floorLanguageOf(wanted) }, sessionId);
   const { history, replaces, turns = [], carried, hasBegun } = creation;
+  const schedule = creation.schedule && findSchedule(step, creation.schedule, wanted, agent);
+  if (schedule === "refused") return;
   const obstacle = replaces === undefined ? undefined : whyNotReplaced(step, replaces);
   if (obstacle) return refuse(step, obstacle);
   const modeFault = wanted.mode === undefined ? undefined : findModeFault(agent, wanted.mode);
@@ -105,7 +117,8 @@ function create(step: ArbiterStep, wanted: WantedSession, creation: Creation): v
   const mode = modeFault ? undefined : wanted.mode;
   const spawn = () => {
     const fresh = newSession({ ...wanted, mode }, floorId, contender, given.now, history);
-    addSession(step, { ...fresh, ...carried, ...withTurns(fresh, turns, hasBegun) }, history);
+    const carriedTurns = withTurns(fresh, turns, hasBegun);
+    addSession(step, { ...fresh, ...carried, ...carriedTurns, ...(schedule && scheduled(schedule, given)) }, history);
     for (const turn of turns)
       emit(step, { type: "message.add", message: userMessage(sessionId, turn, "queued", given.now) });
     if (replaces !== undefined) replace(step, replaces, { sessionId, agentId });
@@ -114,6 +127,28 @@ function create(step: ArbiterStep, wanted: WantedSession, creation: Creation): v
   if (creation.activate || inheritsFloor) return createInFront(step, contender, agent, creation, spawn);
   spawn();
   emit(step, acceptWithSession({ sessionId }));
+}
+
+/** The schedule of a new session, or of one that gets another one. */
+function findSchedule(
+  step: ArbiterStep,
+  wanted: WantedSchedule,
+  { userId, schedule: former }: { userId?: string | undefined; schedule?: Schedule | undefined },
+  agent: AgentEntry | undefined,
+): Schedule | "refused" {
+  const refused = (...about: Parameters<typeof refuse> extends [ArbiterStep, ...infer Rest] ? Rest : never) => {
+    refuse(step, ...about);
+    return "refused" as const;
+  };
+  if (agent && wanted.content !== undefined && !acceptsTurns(agent))
+    return refused("illegal_command", { message: externalAcceptsNoTurns(agent) });
+  const schedule = readSchedule(wanted, step.given);
+  if ("message" in schedule) return refused("bad_request", { facts: { issues: [schedule] } });
+  // The sessions of a series are on its floor, and a session without a user has a floor to itself.
+  if (schedule.every !== undefined && userId === undefined)
+    return refused("bad_request", { facts: { issues: [{ path: "body.userId", message: "is needed with every" }] } });
+  if (!former && step.scheduledCount() >= MAX_SCHEDULES) return refused("too_many_schedules");
+  return schedule;
 }
 
 /** Ask for the floor with a new session. It is created unless the request is rejected. */
@@ -234,6 +269,10 @@ function pass(step: ArbiterStep, command: CommandToSession): void {
     replace(step, sessionId, command.by, command.movedTo);
     return;
   }
+  if (command.type === "session.schedule") {
+    const agent = step.given.catalog.agents.get(session.numbers.agentId);
+    if (findSchedule(step, command.schedule, session, agent) === "refused") return;
+  }
   if (command.type === "session.switch_agent") {
     const agent = findAgent(step.given.catalog, command.agentId.trim(), session.workspaceId);
     const contender = agent && withNumbers(session.numbers, numbersOf(step, agent));
@@ -282,6 +321,8 @@ function handle(step: ArbiterStep, event: FloorEvent): void {
       return create(step, event.session, { activate: true, turn: event.turn });
     case "request":
       return handleRequest(step, event);
+    case "occurs":
+      return addSession(step, event.occurrence, undefined);
     case "left":
       return forget(step, event.sessionId);
     case "wait_over":
@@ -366,6 +407,8 @@ const machine = setup({
         flags: context.flags,
         asked: context.asked,
         sessionOf: (sessionId) => children[sessionId]?.getSnapshot().context,
+        scheduledCount: () =>
+          Object.values(children).filter((child) => child?.getSnapshot().context?.schedule !== undefined).length,
         actions: [],
       };
       handle(step, event);
@@ -417,6 +460,7 @@ export const arbiterMachine = machine.createMachine({
     request: { actions: "arbitrate" },
     left: { actions: "arbitrate" },
     wait_over: { actions: "arbitrate" },
+    occurs: { actions: "arbitrate" },
     switched: { actions: "arbitrate" },
     renumber: { actions: "arbitrate" },
     load: { actions: "loadSession" },

@@ -28,7 +28,7 @@ export function newContender(step: ArbiterStep, numbers: Numbers, sessionId: Ses
 /** Handle the request of an existing session. */
 export function handleRequest(step: ArbiterStep, request: Extract<EventForArbiter, { type: "request" }>): void {
   const { given } = step;
-  const { sessionId, turn, waits } = request;
+  const { sessionId, turn, waits, isScheduled } = request;
   const kept = step.sessionOf(sessionId)!.numbers;
   const agent = given.catalog.agents.get(kept.agentId);
   const numbers = agent ? { ...numbersOf(step, agent), ...floorLanguageOf(kept) } : plainContender(kept);
@@ -47,6 +47,7 @@ export function handleRequest(step: ArbiterStep, request: Extract<EventForArbite
   // A ducked session takes its turns beneath the holder.
   const isDucked = step.floor.ducked.some((each) => each.sessionId === sessionId);
   if (isDucked && turn) return passTurnOrAnswer(step, sessionId, decision, turn);
+  if (isScheduled && turn) return void send(step, sessionId, { type: "miss", turn, given });
   refuse(step, "rejected", { message: decision.say, facts: { decision } });
 }
 

@@ -9,6 +9,7 @@ import type { FloorActors } from "./floor-actors.ts";
 import type { Ledger } from "./ledger.ts";
 import { refuseForeign } from "./owner-check.ts";
 
+const WAITS_FOR_TIME = "It waits for its time. End it, and create one on the other floor.";
 const HAS_ACTED =
   "Its turn has called a tool, asked something or started a program, which would happen again. Move the session when the turn has ended, or abort it.";
 
@@ -76,6 +77,7 @@ export class Departure {
     if (session.archivedAt !== undefined) return { ok: false, code: "session_archived" };
     const stale = refuseStale(envelope, sessionId, this.actors, this.ledger);
     if (stale) return stale;
+    if (session.schedule) return { ok: false, code: "illegal_command", message: WAITS_FOR_TIME };
     return session.run?.did === "acted" ? { ok: false, code: "agent_busy", message: HAS_ACTED } : undefined;
   }
 }

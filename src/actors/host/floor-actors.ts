@@ -1,4 +1,4 @@
-// Rules C6 and C9 of docs/inside/correctness.md.
+// Rules C6, C9 and C37 of docs/inside/correctness.md.
 import type { EventFrom } from "xstate";
 import type { Catalog } from "../../config/catalog/catalog.ts";
 import type { FloorId, SessionId } from "../../protocol/ids.ts";
@@ -15,6 +15,7 @@ import { MachinePlayer, type MachineState, type Order } from "../machine/machine
 import type { SessionContext } from "../session/session-context.ts";
 import { deadlineOf } from "../session/session-deadlines.ts";
 import { type SessionInput, sessionMachine } from "../session/session-machine.ts";
+import { READ_APART_MS } from "../session/session-schedule.ts";
 import type { DueEvent, SessionEvent } from "../session/session-step.ts";
 import { SessionMachineState } from "./session-machine-state.ts";
 import { transitionOf } from "./session-transition.ts";
@@ -46,6 +47,10 @@ const NONE: readonly never[] = [];
 const hasRun = ({ context, value }: SessionMachineState): boolean =>
   context.run !== undefined && value.lifecycle !== "deleted";
 
+/** Whether the floor keeps the session in memory although it does not compete: it has a run, or waits for its time. */
+const isKept = (state: SessionMachineState): boolean =>
+  hasRun(state) || (state.context.schedule !== undefined && state.value.lifecycle !== "deleted");
+
 /** Commands that the arbiter handles before the session does. */
 export const NEEDS_ARBITER: ReadonlySet<string> = new Set([
   "session.create",
@@ -54,6 +59,7 @@ export const NEEDS_ARBITER: ReadonlySet<string> = new Set([
   "session.replace",
   "session.delete",
   "session.switch_agent",
+  "session.schedule",
 ]);
 
 /** The types of the events among the facts. */
@@ -239,6 +245,11 @@ export class FloorActors {
     return this.#findNext(sources)?.at;
   }
 
+  /** When the first session that waits for its time asks, on the wall clock (rule C37); undefined if none waits. */
+  nextRing(): number | undefined {
+    return this.#findRing()?.machineState.context.schedule?.at;
+  }
+
   /** The earliest deadline of the sessions that the floor does not need, and which `evict` may drop. */
   nextDueOutside(sources: DeadlineSources): FloorTime | undefined {
     const needed = this.neededIds();
@@ -256,7 +267,8 @@ export class FloorActors {
    */
   catchUp(given: Given): CommandResult["facts"] {
     this.#facts = [];
-    this.#guard(() => this.#carryOutDue(given, "-"));
+    // Sessions ask at their time with the next command, when nothing is overdue any more.
+    this.#guard(() => this.#carryOutDue({ ...given, wall: Number.NEGATIVE_INFINITY }, "-"));
     return this.#facts as CommandResult["facts"];
   }
 
@@ -342,7 +354,7 @@ export class FloorActors {
     return sessionIds;
   }
 
-  /** The sessions that the floor needs: those that hold it or wait for it, and those with a run. */
+  /** The sessions that the floor needs: those that hold it or wait for it or for their time, and those with a run. */
   neededIds(): ReadonlySet<SessionId> {
     this.#needed ??= this.#findNeeded();
     return this.#needed;
@@ -350,7 +362,7 @@ export class FloorActors {
 
   #findNeeded(): ReadonlySet<SessionId> {
     const ids = new Set(everyone(this.context.floor).map(({ sessionId }) => sessionId));
-    for (const { id, machineState } of this.#all) if (hasRun(machineState)) ids.add(id);
+    for (const { id, machineState } of this.#all) if (isKept(machineState)) ids.add(id);
     return ids;
   }
 
@@ -433,7 +445,7 @@ export class FloorActors {
    */
   #carryOutDue(given: Given, side: "-" | "+"): void {
     let count = 0;
-    for (let due = this.#findNext(given); due && due.at <= given.time; due = this.#findNext(given)) {
+    for (let due = this.#findDueNow(given); due; due = this.#findDueNow(given)) {
       // Each deadline ends the state that it limits; if one did not, this would never end.
       if (++count > MAX_DUE) throw new Error(`${due.what ?? "a reservation"} is due again and again`);
       const now = Math.max(this.#lastNow, given.now - (given.time - due.at));
@@ -445,10 +457,41 @@ export class FloorActors {
       this.#next = undefined;
       // The numbers of a new catalogue decide which deadlines are due.
       if (this.#isOutdated(given)) this.#renumber(own);
+      else if (due.what === "scheduled") this.#ring(due.session!, own);
       else if (due.session) this.#sendToSession(due.session, { type: "due", what: due.what!, given: own });
       else this.#sendToArbiter({ type: due.isHours ? "hours" : "due", given: own });
     }
     if (count > 0) this.#facts.push({ type: "at", now: given.now });
+  }
+
+  /** What is due by now: first the deadlines, and then the sessions whose time has come, which ask now. */
+  #findDueNow(given: Given): Due | undefined {
+    const due = this.#findNext(given);
+    if (due && due.at <= given.time) return due;
+    const session = this.#findRing();
+    if (!session || session.machineState.context.schedule!.at > given.wall + READ_APART_MS) return undefined;
+    return { at: given.time, what: "scheduled", session };
+  }
+
+  /** The first session that waits for its time. Of several at the same time, the one that is older. */
+  #findRing(): SessionActor | undefined {
+    let first: SessionActor | undefined;
+    for (const session of this.#all) {
+      const { context } = session.machineState;
+      if (session.isGone || !context.schedule) continue;
+      const known = first?.machineState.context;
+      const ahead = known ? context.schedule.at - known.schedule!.at || context.createdAt - known.createdAt : -1;
+      if (ahead < 0 || (ahead === 0 && session.id < first!.id)) first = session;
+    }
+    return first;
+  }
+
+  /** The session's time has come. It asks as by a command, whose answer nobody waits for. */
+  #ring(session: SessionActor, given: Given): void {
+    const before = this.#facts.length;
+    this.#sendToSession(session, { type: "due", what: "scheduled", given });
+    const rung = this.#facts.splice(before);
+    this.#facts.push(...rung.filter(({ type }) => type !== "reply"));
   }
 
   #restore<Context>(
@@ -546,7 +589,7 @@ export class FloorActors {
     if (before === after) return;
     this.#next = undefined;
     session.isTouched = true;
-    if (hasRun(before) !== hasRun(after)) this.#needed = undefined;
+    if (isKept(before) !== isKept(after)) this.#needed = undefined;
     const data = transitionOf(before, after, event);
     if (data) this.#facts.push({ type: "event", event: { type: "session_transition", sessionId: id, data } });
   }

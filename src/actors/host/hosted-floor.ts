@@ -16,7 +16,7 @@ import { type Activation, CommitConflict, loadActivation } from "./activation.ts
 import type { Announcer } from "./announcer.ts";
 import { BudgetSpent, budgetCounts, type CountedTurns, countedTogether, refusedTurns } from "./budgets.ts";
 import { Departure, refuseStale } from "./departure.ts";
-import { BrokenActors } from "./floor-actors.ts";
+import { BrokenActors, type FloorActors } from "./floor-actors.ts";
 import { Ledger, type NoticesOf } from "./ledger.ts";
 import { refuseCritical, refuseForeign } from "./owner-check.ts";
 import { checkPlayed } from "./played.ts";
@@ -29,6 +29,8 @@ export interface HostedFloorOptions {
   clock: Clock;
   /** The floors' time, in ms: as the clock's, without its jumps (rule C9). Default: the clock's. */
   time?: (() => FloorTime) | undefined;
+  /** The wall clock itself, in ms since 1970, which may go back (rule C37). Default: the clock's. */
+  wall?: (() => number) | undefined;
   newId: () => string;
   catalog: () => Catalog;
   interactionTimeoutMs: number;
@@ -311,9 +313,11 @@ export class HostedFloor {
     departure?: Departure,
   ): Promise<boolean> {
     const { store, clock, metrics, noticesOf } = this.#options;
-    const batch = ledger.close(actors, this.#sources(), noticesOf);
+    const aheadMs = this.#wall() - this.#time();
+    const close = (from: Ledger, its: FloorActors) => from.close(its, this.#sources(), { aheadMs, noticesOf });
+    const batch = close(ledger, actors);
     if (!batch) return false;
-    const left = departure?.hasLeft ? departure.ledger.close(departure.actors, this.#sources(), noticesOf) : undefined;
+    const left = departure?.hasLeft ? close(departure.ledger, departure.actors) : undefined;
     const begunAt = clock.now();
     const counted = left ? countedTogether(batch.counted, left.counted) : batch.counted;
     const budgets = this.#budgetsOf(counted);
@@ -421,11 +425,15 @@ export class HostedFloor {
     const time = earliest(present, until);
     state.lastNow = Math.max(state.lastNow, time + jumpedMs);
     const refused = this.#refused.size > 0 ? { refused: this.#refused } : {};
-    return { now: state.lastNow, time, stamp: newId(), ...this.#sources(), ...refused };
+    return { now: state.lastNow, time, wall: this.#wall(), stamp: newId(), ...this.#sources(), ...refused };
   }
 
   #sources(): DeadlineSources {
     return { catalog: this.#options.catalog(), interactionTimeoutMs: this.#options.interactionTimeoutMs };
+  }
+
+  #wall(): number {
+    return this.#options.wall?.() ?? this.#options.clock.now();
   }
 
   #time(): FloorTime {

@@ -20,6 +20,7 @@ import type {
 import type { BegunTurn, DeadlineSources, DraftClose, Fact, UsedTokens } from "../facts.ts";
 import { reservationOf } from "../floor/arbiter-step.ts";
 import { oldestRunAt } from "../session/listed-runs.ts";
+import { READ_APART_MS } from "../session/session-schedule.ts";
 import { type CountedTurns, usageCounts } from "./budgets.ts";
 import type { FloorActors } from "./floor-actors.ts";
 import type { SessionMachineState } from "./session-machine-state.ts";
@@ -165,14 +166,24 @@ export class Ledger {
 
   /**
    * Collect the batch into one change, and release sessions that the floor does not need.
+   * @param aheadMs by how much the wall clock is ahead of the floors' time
    * @param noticesOf absent: nobody is to be sent anything
    * @returns undefined if there is nothing to commit
    */
-  close(actors: FloorActors, sources: DeadlineSources, noticesOf?: NoticesOf): Batch | undefined {
+  close(
+    actors: FloorActors,
+    sources: DeadlineSources,
+    { aheadMs, noticesOf }: { aheadMs: number; noticesOf?: NoticesOf | undefined },
+  ): Batch | undefined {
     const state = this.#state;
     const before = state.alarmAt;
     state.outsideDueAt = earlier(state.outsideDueAt, actors.nextDueOutside(sources));
-    state.alarmAt = earlier(state.outsideDueAt, actors.nextDue(sources));
+    const rings = actors.nextRing();
+    const ringAt = rings === undefined ? undefined : ((rings - aheadMs) as FloorTime);
+    // Two readings of the clocks differ by a millisecond, for which no floor is written.
+    const isKnown = before !== undefined && ringAt !== undefined && Math.abs(before - ringAt) <= READ_APART_MS;
+    const due = earlier(state.outsideDueAt, actors.nextDue(sources));
+    state.alarmAt = earlier(due, isKnown ? before : ringAt);
     const { alarmAt: alarm, outsideDueAt: outside } = state;
     const machineStates = new Map<SessionId, SessionMachineState>();
     for (const machineState of actors.drainTouched()) machineStates.set(machineState.context.id, machineState);
@@ -202,6 +213,7 @@ export class Ledger {
       format: SNAPSHOT_FORMAT,
       head,
       alarm,
+      rings,
       flags: actors.context.flags,
       reserved: reservationOf(actors.context.floor),
       sessions,

@@ -5,7 +5,7 @@ import type { TurnInput } from "../../protocol/internal/command.ts";
 import type { PausedBy } from "../../protocol/session.ts";
 import type { Contender } from "../floor/contender.ts";
 import { countHeard } from "./interactions.ts";
-import { resumeRun, suspendRun } from "./runs.ts";
+import { resumeRun, suspendRun, type TurnFailure } from "./runs.ts";
 import { isAudible } from "./session-context.ts";
 import { beginLease, endLease } from "./session-lease.ts";
 import { agentOf, answerWithSession, type InternalEvent, type SessionStep } from "./session-step.ts";
@@ -16,11 +16,11 @@ import { beginNext, beginWaitingTurn, dropTurns, endWithTurn, endWork, queueTurn
 const NOT_HEARD = { errorCode: "rejected", message: ERRORS.rejected.text } as const;
 
 /** Request the floor: a new session waits in the queue if it is blocked, a paused one at its rank. */
-export function requestFloor(step: SessionStep, turn?: TurnInput): void {
+export function requestFloor(step: SessionStep, turn?: TurnInput, isScheduled = false): void {
   const { context, given } = step;
   const { id: sessionId, pausedBy } = context;
   const waits = isAudible(context) ? "never" : pausedBy ? "paused" : "queued";
-  step.toArbiter.push({ type: "request", sessionId, waits, turn, given });
+  step.toArbiter.push({ type: "request", sessionId, waits, turn, ...(isScheduled && { isScheduled }), given });
 }
 
 /** The session is audible from now on, as the holder or ducked. Its wait and its pause end. */
@@ -134,6 +134,12 @@ function keepRequest(step: SessionStep, turn: TurnInput | undefined): void {
   if (turn) context.request = { ...request, messageIds: [...request.messageIds, turn.messageId] };
 }
 
+/** The turn of a scheduled session may not begin at its time: its message is kept, and it fails. */
+export function missTurn(step: SessionStep, turn: TurnInput, failure: TurnFailure = NOT_HEARD): void {
+  queueTurn(step, turn);
+  dropTurns(step, failure);
+}
+
 /** The wait timed out: the session stays created, and its queued turns end. */
 export function leaveQueue(step: SessionStep): void {
   step.context.queuedAt = undefined;
@@ -180,6 +186,8 @@ export function endLife(step: SessionStep): void {
   step.context.audibleSince = undefined;
   step.context.pausedSince = undefined;
   step.context.archivedAt ??= step.given.now;
+  step.context.schedule = undefined;
+  step.context.nextId = undefined;
   step.context.queuedAt = undefined;
   step.context.pausedBy = undefined;
   step.context.level = undefined;

@@ -20,6 +20,7 @@ import {
   NEW_TITLE,
   type Origin,
   type PausedBy,
+  type Schedule,
   type Session,
   type SessionState,
   type TokenUsage,
@@ -41,6 +42,12 @@ export interface SessionContext {
   ownerId?: string | undefined;
   workspaceId?: string | undefined;
   origin?: Origin | undefined;
+  /** While it waits for its time: when it asks for the floor. */
+  schedule?: Schedule | undefined;
+  /** Of what its time makes: the beginning of their ids. A commit that is tried again makes the same. */
+  nextId?: string | undefined;
+  /** The series that it is an occurrence of. */
+  series?: SessionId | undefined;
   /** The session is archived when its last turn has ended, however it ended. */
   endsWithTurn?: true | undefined;
   /** How it competes: its numbers as of its last request for the floor. */
@@ -342,6 +349,8 @@ export function sessionView(context: SessionContext, { lifecycle, activity }: Se
     floorId: context.floorId,
     workspaceId: context.workspaceId,
     origin: context.origin,
+    schedule: context.schedule,
+    series: context.series,
     state: lifecycle === "deleted" ? "archived" : lifecycle,
     activity,
     failure: context.failure,
@@ -368,6 +377,7 @@ export function sessionView(context: SessionContext, { lifecycle, activity }: Se
 function remembered(context: SessionContext) {
   const {
     untitled,
+    nextId,
     endsWithTurn,
     numbers,
     agentHomes,
@@ -384,7 +394,7 @@ function remembered(context: SessionContext) {
   const since = { idleSince, pausedSince, audibleSince, waitsSince };
   const rest = { turns, request, stopping, uncovered, summarizing, ...since, lengths, lease, lapsed };
   return {
-    ...{ untitled, endsWithTurn, numbers, agentHomes, agentHeard, approvedTools, expired, run, newest },
+    ...{ untitled, nextId, endsWithTurn, numbers, agentHomes, agentHeard, approvedTools, expired, run, newest },
     ...rest,
   } satisfies Record<Exclude<keyof SessionContext, keyof Session>, unknown>;
 }

@@ -6,6 +6,7 @@ import { expireInteraction } from "./interactions.ts";
 import { releaseStopped } from "./runs.ts";
 import { isAudible, lengthsOf, type SessionContext, STOP_GRACE_MS } from "./session-context.ts";
 import { fireLease } from "./session-lease.ts";
+import { fireSchedule } from "./session-schedule.ts";
 import type { DueEvent, SessionStep } from "./session-step.ts";
 
 /** The earliest deadline of a session. */
@@ -80,6 +81,8 @@ export function handleDueOfSession(step: SessionStep, { what }: DueEvent): void 
         toSelf.push({ type: "yield", reason: "lease_expired", given });
       else toArbiter.push({ type: "wait_over", sessionId, reason: "lease_expired", given });
       return;
+    case "scheduled":
+      return fireSchedule(step);
     case "stop_grace":
       return releaseStopped(step);
     case "answer_within": {

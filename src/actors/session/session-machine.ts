@@ -9,6 +9,7 @@ import {
   goBeneath,
   leaveQueue,
   loseFloor,
+  missTurn,
   notifyArbiter,
   pauseAgain,
   queueUp,
@@ -22,6 +23,7 @@ import { cancelRun, failRun, finishRun, releaseStopped } from "./runs.ts";
 import type { SessionContext } from "./session-context.ts";
 import { handleDueOfSession } from "./session-deadlines.ts";
 import { handleHeartbeat, renewLease } from "./session-lease.ts";
+import { refuseScheduled, reschedule } from "./session-schedule.ts";
 import { rename, switchAgent, switchMode } from "./session-settings.ts";
 import {
   answer,
@@ -68,7 +70,7 @@ function does<T extends SessionEvent["type"], P extends ParameterizedObject["par
 }
 
 /** Events of a session that has never had the floor. */
-const ALLOWED_WHEN_CREATED = ["activate", "chat", "archive", "stop", "abort", "switch_agent", "delete"];
+const ALLOWED_WHEN_CREATED = ["activate", "chat", "schedule", "archive", "stop", "abort", "switch_agent", "delete"];
 
 const machine = setup({
   types: {
@@ -80,6 +82,8 @@ const machine = setup({
   guards: {
     isForAnotherRun: ({ context, event }) =>
       event.type === "session.abort" && event.runId !== undefined && event.runId !== context.run?.id,
+    isScheduled: ({ context }) => context.schedule !== undefined,
+    isQueued: ({ context }) => context.queuedAt !== undefined,
     hasNoInteraction: ({ context }) => !context.run?.interactions.length,
     // No state with a run: the actors never evict a session that has one, so no row is loaded in such a state.
     enters: ({ event }, from: Pick<SessionInput, "lifecycle"> | Pick<SessionInput, "activity">) => {
@@ -180,6 +184,9 @@ const machine = setup({
     rename: does<"session.rename">(rename),
     switchMode: does<"session.switch_mode">(switchMode),
     switchAgent: does<"session.switch_agent">(switchAgent),
+    reschedule: does<"session.schedule">(reschedule),
+    refuseScheduled: does<"session.activate" | "session.chat">((step) => refuseScheduled(step)),
+    missTurn: does<"miss">((step, { turn }) => missTurn(step, turn)),
     acknowledge: does<"session.stop">((step) => answerWithSession(step)),
     refuse: does<SessionEvent["type"], { code: ErrorCode; allowed?: string[] }>((step, _, { code, allowed }) => {
       const { replacedBy } = step.context;
@@ -265,8 +272,13 @@ export const sessionMachine = machine.createMachine({
             queue: { actions: "queueUp" },
             unqueue: { actions: "leaveQueue" },
             yield: { actions: "stopWaiting" },
-            "session.activate": { actions: "requestFloor" },
-            "session.chat": { actions: "requestFloorForTurn" },
+            miss: { actions: "missTurn" },
+            "session.schedule": [
+              { guard: "isQueued", ...refused("illegal_command", ALLOWED_WHEN_CREATED) },
+              { actions: "reschedule" },
+            ],
+            "session.activate": [{ guard: "isScheduled", actions: "refuseScheduled" }, { actions: "requestFloor" }],
+            "session.chat": [{ guard: "isScheduled", actions: "refuseScheduled" }, { actions: "requestFloorForTurn" }],
             "session.pause": refused("illegal_command", ALLOWED_WHEN_CREATED),
             "session.resume": refused("illegal_command", ALLOWED_WHEN_CREATED),
           },
@@ -276,6 +288,7 @@ export const sessionMachine = machine.createMachine({
             ...anytime,
             ...silenced,
             duck: { target: "ducked", actions: "goBeneath" },
+            "session.schedule": refused("illegal_command"),
             "session.activate": { actions: "requestFloor" },
             "session.resume": { actions: "requestFloor" },
             "session.chat": { actions: "receiveTurn" },
@@ -287,6 +300,7 @@ export const sessionMachine = machine.createMachine({
             ...silenced,
             duck: { actions: "goBeneath" },
             resume: { target: "active", actions: "winFloor" },
+            "session.schedule": refused("illegal_command"),
             "session.activate": { actions: "requestFloor" },
             "session.resume": { actions: "requestFloor" },
             "session.chat": { actions: "requestFloorForTurn" },
@@ -302,6 +316,7 @@ export const sessionMachine = machine.createMachine({
             unqueue: { actions: "endRequest" },
             yield: { actions: "stayPaused" },
             "session.pause": { actions: "pauseAgain" },
+            "session.schedule": refused("illegal_command"),
             "session.activate": { actions: "requestFloor" },
             "session.resume": { actions: "requestFloor" },
             "session.chat": { actions: "requestFloorForTurn" },
@@ -314,6 +329,7 @@ export const sessionMachine = machine.createMachine({
             "session.pause": refused("session_archived"),
             "session.archive": refused("session_archived"),
             "session.chat": refused("session_archived"),
+            "session.schedule": refused("session_archived"),
             "session.rename": refused("session_archived"),
             "session.withdraw": refused("session_archived"),
             "session.summarize": refused("session_archived"),

@@ -53,7 +53,8 @@ export function switchAgent(
   const agentId = command.agentId.trim();
   const agent = findAgent(given.catalog, agentId, context.workspaceId);
   if (!agent?.enabled || !command.contender) return fail("agent_not_found", `Invalid agent ID: ${agentId}`);
-  if (!acceptsTurns(agent) && context.turns.length > 0) return fail("agent_busy");
+  const hasTurns = context.turns.length > 0 || context.schedule?.content !== undefined;
+  if (!acceptsTurns(agent) && hasTurns) return fail("agent_busy");
 
   const outcome = { previousAgentId: context.numbers.agentId, currentAgentId: agent.id, agentName: agent.label };
   logEvent(step, "agent_switched", outcome);

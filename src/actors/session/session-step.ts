@@ -66,6 +66,8 @@ export type InternalEvent = Timely<
       input?: TurnInput | undefined;
       decision?: Decision | undefined;
     }
+  /** The session was refused at its time. */
+  | { type: "miss"; turn: TurnInput }
   | { type: "ask"; interactions: Interaction[] }
   | { type: "withdraw"; requestId: RequestId }
   | { type: "done"; summary?: string | undefined }
@@ -99,7 +101,8 @@ export interface DueEvent {
     | "queue_timeout"
     | "answer_within"
     | "lease"
-    | "stop_grace";
+    | "stop_grace"
+    | "scheduled";
 }
 
 export type SessionEvent = SessionCommand | InternalEvent;
@@ -112,7 +115,11 @@ export type EventForArbiter = Timely<
       sessionId: SessionId;
       waits: Waits;
       turn?: TurnInput | undefined;
+      /** Its time has come. */
+      isScheduled?: boolean;
     }
+  /** A series makes a session, whose time has come. */
+  | { type: "occurs"; occurrence: SessionContext }
   /** The session no longer competes. */
   | { type: "left"; sessionId: SessionId }
   /** A session's request has waited for too long, or the lease of a queued one ran out. */

@@ -235,7 +235,8 @@ const clockRange = z
     };
   });
 
-const timezone = z.string().refine(
+/** The name of an IANA time zone. */
+export const timezone = z.string().refine(
   (name) => {
     try {
       return Boolean(new Intl.DateTimeFormat("en", { timeZone: name }));

@@ -1,4 +1,4 @@
-import { WallClock, type Weekday, weekdayBefore, weekdayOf } from "../../shared/wall-clock.ts";
+import { clockIn, type Weekday, weekdayBefore, weekdayOf } from "../../shared/wall-clock.ts";
 
 /** The hours of a day and the days of a week at which something applies, on the clocks of a time zone. */
 export interface Hours {
@@ -34,37 +34,13 @@ export function nextChange(all: readonly Hours[], now: number): number | undefin
     const clock = clockIn(timezone);
     const minutes = between ? [between.fromMinute, between.toMinute] : [0];
     const next = Math.min(...minutes.map((minute) => clock.next(now + 1, minute * MINUTE_MS)));
-    return clock.shownAt(now) - now === clock.shownAt(next) - next ? next : clockChange(clock, now, next);
+    return clock.nextSet(now, next) ?? next;
   });
   return instants.length > 0 ? Math.min(...instants) : undefined;
 }
 
-/** The first minute after `from` at which the clock is ahead of UTC by another time than then, at most `to`. */
-function clockChange(clock: WallClock, from: number, to: number): number {
-  const aheadMs = clock.shownAt(from) - from;
-  let [before, after] = [Math.floor(from / MINUTE_MS), Math.ceil(to / MINUTE_MS)];
-  while (after - before > 1) {
-    const middle = Math.floor((before + after) / 2);
-    const at = middle * MINUTE_MS;
-    if (clock.shownAt(at) - at === aheadMs) before = middle;
-    else after = middle;
-  }
-  return Math.min(after * MINUTE_MS, to);
-}
-
 const MINUTE_MS = 60_000;
 const DAY_MINUTES = 1_440;
-
-const clocks = new Map<string, WallClock>();
-
-function clockIn(timezone: string): WallClock {
-  let clock = clocks.get(timezone);
-  if (!clock) {
-    clock = new WallClock(timezone);
-    clocks.set(timezone, clock);
-  }
-  return clock;
-}
 
 /** What the clocks of each time zone last showed, because many rules are compared with one instant. */
 const lastShown = new Map<string, { now: number; shown: number }>();

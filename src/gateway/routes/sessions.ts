@@ -12,25 +12,41 @@ import type { StoreEpoch } from "../../store/store.ts";
 import { ownerOf } from "../access/caller.ts";
 import { checkUserZone, newTarget, userZoneOf } from "../chat-commands.ts";
 import type { CommandContext, Routes } from "../route-context.ts";
+import { checkSchedule, scheduleFields, wantedSchedule } from "../schedule-fields.ts";
 import type { Connections } from "../streams/connections.ts";
 import { Notice, noticeOf, SessionAnswerSchema, sessionAnswer } from "./command-answer.ts";
 import { CommandBody, commandFields, commandSession, SessionParams } from "./session-command.ts";
 
 const Title = z.string().trim().min(1).max(256).overwrite(cleanText);
 
-const CreateBody = z.object({
-  id: SessionId.optional(),
-  agentId: AgentId.optional(),
-  initialAgentId: AgentId.optional(),
-  mode: ModeName.optional().meta({ description: "a mode of the agent; default: its first" }),
-  userId: Name.optional(),
-  zone: Name.optional(),
-  workspaceId: Name.optional(),
-  title: Title.optional(),
-  locale: Locale.optional().meta({ description: "the language of spoken sentences; default: that of Accept-Language" }),
-  connectionId: ConnectionId.optional(),
-  activate: z.boolean().default(false),
-  commandId: CommandId.optional(),
+const CreateBody = z
+  .object({
+    id: SessionId.optional(),
+    agentId: AgentId.optional(),
+    initialAgentId: AgentId.optional(),
+    mode: ModeName.optional().meta({ description: "a mode of the agent; default: its first" }),
+    userId: Name.optional(),
+    zone: Name.optional(),
+    workspaceId: Name.optional(),
+    title: Title.optional(),
+    locale: Locale.optional().meta({
+      description: "the language of spoken sentences; default: that of Accept-Language",
+    }),
+    connectionId: ConnectionId.optional(),
+    activate: z.boolean().default(false),
+    ...scheduleFields,
+    commandId: CommandId.optional(),
+  })
+  .check(checkSchedule, (context) => {
+    const { activate, at, in: inMs, every } = context.value;
+    if (activate && [at, inMs, every].some((each) => each !== undefined))
+      context.issues.push({ code: "custom", path: ["activate"], message: "is for sessions that ask now", input: true });
+  });
+
+const ScheduleBody = z.object({ ...scheduleFields, ...commandFields }).check(checkSchedule, (context) => {
+  const { at, in: inMs, every } = context.value;
+  if ([at, inMs, every].every((each) => each === undefined))
+    context.issues.push({ code: "custom", path: [], message: "needs at, in or every", input: context.value });
 });
 
 const ListQuery = z.object({
@@ -100,7 +116,7 @@ export function sessionRoutes(
         operationId: "createSession",
         summary: "Create a session",
         description:
-          "With `activate` the session requests the floor in the same command. If that is rejected, no session is created.",
+          "With `activate` the session requests the floor in the same command. If that is rejected, no session is created. With `at`, `in` or `every` it requests the floor at its time.",
         body: CreateBody.prefault({}),
         response: { 200: SessionAnswerSchema.extend(Notice) },
       },
@@ -123,7 +139,9 @@ export function sessionRoutes(
         const locale = body.locale ?? identity.locale;
         const wanted = { agentId, ...userZone, workspaceId, title, locale, mode: body.mode };
         const { floorId, creates: session } = newTarget(caller, sessionId, wanted);
-        return { floorId, command: { type: "session.create" as const, sessionId, session, activate } };
+        const schedule = wantedSchedule(body);
+        const create = { type: "session.create" as const, sessionId, session, activate };
+        return { floorId, command: { ...create, ...(schedule && { schedule }) } };
       };
       const reply = await commands.carryOut(identity, plan, {
         connection: () => connections.forNewSession(connectionId, caller.ownerId),
@@ -256,6 +274,27 @@ export function sessionRoutes(
       const { mode } = request.body;
       const switchMode = (sessionId: SessionId) => ({ type: "session.switch_mode" as const, sessionId, mode });
       return sessionAnswer(commands, await commandSession(context, request, request.params.id, switchMode));
+    },
+  );
+
+  app.post(
+    "/session/:id/schedule",
+    {
+      schema: {
+        tags: ["sessions"],
+        operationId: "scheduleSession",
+        summary: "Choose when a session asks for the floor",
+        description:
+          "For a session that has never had the floor: it gets a time, or another one. Without `content` it keeps its message.",
+        params: SessionParams,
+        body: ScheduleBody,
+        response: { 200: SessionAnswerSchema },
+      },
+    },
+    async (request) => {
+      const schedule = wantedSchedule(request.body)!;
+      const reschedule = (sessionId: SessionId) => ({ type: "session.schedule" as const, sessionId, schedule });
+      return sessionAnswer(commands, await commandSession(context, request, request.params.id, reschedule));
     },
   );
 

@@ -7,6 +7,16 @@ import { Routed } from "../routed.ts";
 import { Origin } from "../session.ts";
 import { ReportPart, RunOutcome } from "./run.ts";
 
+/** When a session is to ask for the floor: at an instant, after a while, or at each time of a series. */
+export const WantedSchedule = z.object({
+  at: z.number().optional(),
+  inMs: z.number().optional(),
+  every: z.string().optional(),
+  timezone: z.string().optional(),
+  content: z.string().optional(),
+});
+export type WantedSchedule = z.infer<typeof WantedSchedule>;
+
 /** A session that a command creates. */
 export const WantedSession = z.object({
   sessionId: SessionId,
@@ -59,7 +69,13 @@ const attempt = { sessionId: SessionId, runId: RunId, attempt: z.number().int().
  * workers, `alarm` from the floor's alarm.
  */
 export const Command = z.discriminatedUnion("type", [
-  z.object({ type: z.literal("session.create"), ...about, session: WantedSession, activate: z.boolean() }),
+  z.object({
+    type: z.literal("session.create"),
+    ...about,
+    session: WantedSession,
+    activate: z.boolean(),
+    schedule: WantedSchedule.optional(),
+  }),
   z.object({
     type: z.literal("session.chat"),
     ...about,
@@ -117,6 +133,8 @@ export const Command = z.discriminatedUnion("type", [
   z.object({ type: z.literal("session.summarize"), ...about }),
   /** The mode of the agent for the turns to come. */
   z.object({ type: z.literal("session.switch_mode"), ...about, mode: z.string() }),
+  /** Gives a session that never had the floor a time at which it asks, or another one. */
+  z.object({ type: z.literal("session.schedule"), ...about, schedule: WantedSchedule }),
   z.object({ type: z.literal("session.withdraw"), ...about, messageId: MessageId }),
   z.object({ type: z.literal("session.answer"), ...about, requestId: RequestId, answer: Answer }),
   z.object({ type: z.literal("floor.stop") }),

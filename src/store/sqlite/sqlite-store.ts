@@ -1,6 +1,7 @@
 import { mkdtemp, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import type { FloorId } from "../../protocol/ids.ts";
 import { flow } from "../../shared/flow.ts";
 import { LogThrottle } from "../../shared/log-throttle.ts";
 import type { Clock } from "../../shared/ports/clock.ts";
@@ -48,6 +49,11 @@ export interface SqliteStore extends Store {
    * Why requests fail, as sentences for `/ready` without the file's name. A file may be gone before a write finds out.
    */
   faults(): string[];
+  /**
+   * Floors with a session whose time comes by `until`, on the wall clock, but whose alarm comes later than that: the
+   * clock was set forward since. `aheadMs`: by how much it is ahead of the floors' time.
+   */
+  lateRings(until: number, aheadMs: number, limit: number): Promise<FloorId[]>;
 }
 
 /**

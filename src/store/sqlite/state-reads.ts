@@ -81,6 +81,9 @@ export function stateReads(db: ReadConnection) {
     dueAlarms: (query: DueQuery<FloorId>): Promise<{ id: FloorId; dueAt: number }[]> =>
       db.read(() => sql.dueAlarms.all(...valuesOf(query)).map((row) => ({ ...row }))),
 
+    lateRings: (until: number, aheadMs: number, limit: number): Promise<FloorId[]> =>
+      db.read(() => sql.lateRings.all(until, aheadMs, limit).map(({ id }) => id)),
+
     loadJumps: (): Promise<Jumps> => db.read(() => ({ ...sql.jumps.get()! })),
 
     newestTime: (): Promise<number> => db.read(() => sql.newestTime.get()!.at),
@@ -142,6 +145,9 @@ function statementsOf(db: ReadConnection) {
       SELECT id, alarm AS dueAt FROM floors
       WHERE alarm <= ?1 AND (alarm, id) > (?2, ?3) AND (?4 IS NULL OR floor_hash IN (SELECT value FROM json_each(?4)))
       ORDER BY alarm, id LIMIT ?5`),
+    lateRings: db.prepare<{ id: FloorId }>(
+      "SELECT id FROM floors WHERE rings_at <= ?1 AND alarm > rings_at - ?2 + 5 ORDER BY rings_at LIMIT ?3",
+    ),
     dueSessions: db.prepare<LoadedRow>(`
       SELECT s.view, s.memory, s.head, s.due_at AS dueAt FROM floors f JOIN sessions s USING (floor_key)
       WHERE f.id = ?1 AND s.due_at IS NOT NULL AND s.id NOT IN (SELECT value FROM json_each(?2))

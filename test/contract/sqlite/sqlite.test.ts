@@ -610,3 +610,21 @@ describe("stored data", () => {
     expect(found!["largest"]).toBeLessThanOrEqual(65_536);
   });
 });
+
+test("floors whose sessions' time comes before their alarm are found, until the alarm is set anew", async () => {
+  const store = await open();
+  const write = async (id: string, alarm: number, rings?: number) => {
+    const floor = new FloorWriter(store, id);
+    await floor.write({ alarm, rings });
+    return floor;
+  };
+  const one = await write("u:one", 10_000, 10_100);
+  await write("u:other", 500, 10_050);
+  await write("u:third", 10_000);
+  // The wall clock is as far ahead as it was, then by nine seconds more.
+  expect(await store.lateRings(20_000, 100, 10)).toEqual([]);
+  expect(await store.lateRings(20_000, 9_100, 10)).toEqual([one.id]);
+  expect(await store.lateRings(10_099, 9_100, 10)).toEqual([]);
+  await one.write({ alarm: 1_000, rings: 10_100 });
+  expect(await store.lateRings(20_000, 9_100, 10)).toEqual([]);
+});

@@ -280,3 +280,27 @@ test("what a program of an agent takes is measured by the time that elapses", as
   const { data } = await events.find((event) => event.data["name"] === "exit");
   expect((data["data"] as { durationMs: number }).durationMs).toBeLessThan(MINUTE);
 });
+
+test("what waits for a time of the wall clock asks when the clock arrives there, also by a jump", async () => {
+  const node = await startNode();
+  const ann = new E2eClient(node);
+  const at = (ms: number) => new Date(TODAY + ms).toISOString();
+  // Further ahead than a session may be asked for at boot.
+  expect((await ann.askToCreate({ agentId: "general", at: at(-HOUR) })).status).toBe(400);
+  const boots = await ann.create("brief", { in: "2m" });
+  await learnTheTime();
+  // Its time lies in 1970, so it asks at once.
+  const stream = await ann.follow(boots.id);
+  await stream.findState(boots.id, "active.idle");
+  const bea = new E2eClient(node);
+  const series = await bea.create("brief", { every: "30 9 * * *", timezone: "UTC" });
+  const floor = await node.stream(`${bea.floorPath}/events`);
+  await pass(2 * HOUR);
+  const made = (await floor.until(({ data }) => data["series"] === series.id)).at(-1)!;
+  expect(Math.round((Date.parse(made.timestamp) - TODAY) / MINUTE)).toBe(90);
+  // Set forward over two of its times, it asks once.
+  vi.setSystemTime(TODAY + 50 * HOUR);
+  await pass(SECOND);
+  await floor.until(({ data }) => data["series"] === series.id);
+  expect(await bea.see(series.id)).toMatchObject({ schedule: { at: TODAY + 73.5 * HOUR } });
+});

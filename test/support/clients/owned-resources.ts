@@ -51,6 +51,7 @@ export const ROUTES: [route: string, ask: (caller: Caller, of: Things) => Promis
   ["POST /context/compress", (caller, { session }) => caller.post("/context/compress", { sessionId: session })],
   ["POST /session/{id}/summarize", (caller, { session }) => caller.post(`/session/${session}/summarize`)],
   ["POST /session/{id}/mode", (caller, { session }) => caller.post(`/session/${session}/mode`, { mode: "quick" })],
+  ["POST /session/{id}/schedule", (caller, { session }) => caller.post(`/session/${session}/schedule`, { in: "1h" })],
   ["GET /session/{id}/export", (caller, { session }) => caller.get(`/session/${session}/export`)],
   ["GET /session/{id}/queue", (caller, { session }) => caller.get(`/session/${session}/queue`)],
   [

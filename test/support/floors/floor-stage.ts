@@ -32,6 +32,8 @@ export class FloorStage {
   catalog: Catalog;
   actors: FloorActors;
   now = Date.UTC(2026, 0, 1, 12);
+  /** How far the wall clock is ahead of the floor's time, in ms. */
+  wallAheadMs = 0;
   /** All events, oldest first. */
   readonly facts: Fact[] = [];
   #stamp = 0;
@@ -53,12 +55,22 @@ export class FloorStage {
 
   given(stamp: number): Given {
     const { now, catalog } = this;
-    return { now, time: now as FloorTime, stamp: `e${stamp}`, catalog, interactionTimeoutMs: 300_000 };
+    return {
+      now,
+      time: now as FloorTime,
+      wall: now + this.wallAheadMs,
+      stamp: `e${stamp}`,
+      catalog,
+      interactionTimeoutMs: 300_000,
+    };
   }
 
   /** When the next thing is due; undefined if nothing is. */
   get due(): number | undefined {
-    return this.actors.nextDue(this.given(0));
+    const ring = this.actors.nextRing();
+    const due = this.actors.nextDue(this.given(0)) ?? Number.POSITIVE_INFINITY;
+    const first = Math.min(due, ring === undefined ? Number.POSITIVE_INFINITY : ring - this.wallAheadMs);
+    return first === Number.POSITIVE_INFINITY ? undefined : first;
   }
 
   /** Let time pass. What is due happens when it is, or at the end of `awayMs`, in which the node was down. */

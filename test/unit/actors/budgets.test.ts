@@ -290,3 +290,29 @@ test("a budget per agent is each agent's own, and one per owner may count one ag
   }
   expect(outcomes).toEqual([true, "owner", true, true, "agent", true]);
 });
+
+test.each([{ inMs: 60_000 }, { every: "* * * * *", timezone: "UTC" }])(
+  "a scheduled turn whose budget is used up at its time does not ask, and says why: %j",
+  async (when) => {
+    const stage = await open(runsOf(1));
+    await say(stage, "r1");
+    const session = { sessionId: "s", agentId: "chat", userId: "bea", ownerId: "ann", locale: "en" };
+    const create = { type: "session.create", sessionId: "s", session, activate: false };
+    await stage.ask({ ...create, schedule: { ...when, content: "Up!" } } as never, { floorId: "u:bea" });
+    await stage.clock.advance(60_000);
+    expect(await stage.ask({ type: "alarm" }, { caller: null, floorId: "u:bea" })).toMatchObject({ ok: true });
+    const created = await eventsOf(stage, "session_created", "u:bea");
+    const { id } = created.at(-1);
+    expect(await sessionOf(stage, id)).toMatchObject({
+      state: "created",
+      messageCount: 1,
+      failure: { errorCode: "budget_exhausted" },
+    });
+    expect(await eventsOf(stage, "arbitration", "u:bea")).toEqual([]);
+    // The next one asks, once the budget is free again.
+    await stage.clock.advance(HOUR);
+    await stage.ask({ type: "alarm" }, { caller: null, floorId: "u:bea" });
+    const begun = await eventsOf(stage, "arbitration", "u:bea");
+    expect(begun).toHaveLength("every" in when ? 1 : 0);
+  },
+);

@@ -154,6 +154,8 @@ const SESSION_EVENTS = [
   { ...about, type: "run.still", runId: "r1", attempt: 1 },
   { ...about, type: "session.summarize" },
   { ...about, type: "session.switch_mode", mode: "research" },
+  { ...about, type: "session.schedule", schedule: { inMs: 1_000, content: "later" } },
+  { type: "miss", turn, given },
   ...["max_pause", "max_hold", "queue_timeout", "answer_within", "lease", "stop_grace"].map((what) => ({
     type: "due",
     what,

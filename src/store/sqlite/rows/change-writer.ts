@@ -49,10 +49,11 @@ export class ChangeWriter {
     this.usage = new UsageWriter(db);
     this.#findFloor = prepareQuery(db, "SELECT floor_key AS key, version FROM floors WHERE id = ?");
     this.#addFloor = db.prepare(
-      "INSERT INTO floors (version, head, format, flags, reserved, snapshot, alarm, id, floor_hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+      "INSERT INTO floors (version, head, format, flags, reserved, snapshot, alarm, rings_at, id, floor_hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     );
     this.#putFloor = db.prepare(`
-      UPDATE floors SET version = ?, head = ?, format = ?, flags = ?, reserved = ?, snapshot = ?, alarm = ?
+      UPDATE floors SET version = ?, head = ?, format = ?, flags = ?, reserved = ?, snapshot = ?, alarm = ?,
+        rings_at = ?
       WHERE floor_key = ? AND version = ?`);
     this.#hasReceipt = db.prepare("SELECT 1 FROM receipts WHERE caller = ? AND command_id = ?");
     this.#hasTombstone = db.prepare("SELECT 1 FROM tombstones WHERE session_id = ?");
@@ -196,7 +197,8 @@ export class ChangeWriter {
 }
 
 /** The columns of a floor's row that a change sets, as the statements list them. */
-function floorValues({ expected, head, format, flags, reserved, snapshot, alarm }: WrittenChange) {
+function floorValues({ expected, head, format, flags, reserved, snapshot, alarm, rings }: WrittenChange) {
   const reservedJson = reserved ? JSON.stringify(reserved) : null;
-  return [expected + 1, head, format, JSON.stringify(flags), reservedJson, snapshot, alarm ?? null] as const;
+  const times = [alarm ?? null, rings ?? null] as const;
+  return [expected + 1, head, format, JSON.stringify(flags), reservedJson, snapshot, ...times] as const;
 }

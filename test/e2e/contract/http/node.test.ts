@@ -159,6 +159,7 @@ describe("/openapi.json", async () => {
       stopSession: "POST /session/{id}/stop",
       summarizeSession: "POST /session/{id}/summarize",
       switchMode: "POST /session/{id}/mode",
+      scheduleSession: "POST /session/{id}/schedule",
       streamSession: "GET /session/{id}/events",
       getFloor: "GET /floor/{id}",
       listFloors: "GET /floors",

@@ -30,6 +30,7 @@ test("every command of a session that knows too little is stale and changes noth
   const asked = [
     ...verbs.map((verb) => node.post(`/session/${id}/${verb}`, stale)),
     node.post(`/session/${id}/mode`, { mode: "default", ...stale }),
+    node.post(`/session/${id}/schedule`, { in: "1h", ...stale }),
     node.patch(`/session/${id}`, { title: "Other", ...stale }),
     node.delete(`/session/${id}`, { raw: JSON.stringify(stale) }),
     node.delete(`/session/${id}/messages/none`, { raw: JSON.stringify(stale) }),
