@@ -178,7 +178,8 @@ describe("opening a SQLite file", () => {
     const first = await open();
     const floor = await writeAsFirst(first);
     await first.close();
-    execute(file, `${TO_FIRST_SCHEMA}; PRAGMA user_version = 1`);
+    const withoutRings = "DROP INDEX floors_by_ring; ALTER TABLE floors DROP COLUMN rings_at";
+    execute(file, `${withoutRings}; ${TO_FIRST_SCHEMA}; PRAGMA user_version = 1`);
     const upgraded = await open();
     await expectUpgraded(upgraded, floor);
     await upgraded.close();
