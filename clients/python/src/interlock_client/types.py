@@ -41,6 +41,7 @@ ErrorCode = Literal[
     "too_large",
     "too_many_requests",
     "too_many_bindings",
+    "too_many_schedules",
     "busy",
     "unavailable",
     "provider_rate_limited",
@@ -208,6 +209,10 @@ class Session(TypedDict):
     floorId: str
     workspaceId: NotRequired[str]
     origin: NotRequired[Origin]
+    schedule: NotRequired[Schedule]
+    """of a session that waits for its time."""
+    series: NotRequired[str]
+    """the session of the series that it is an occurrence of."""
     state: SessionState
     activity: Activity
     failure: NotRequired[Failure]
@@ -241,6 +246,17 @@ class Origin(TypedDict):
     """the session whose messages were copied."""
     messageId: NotRequired[str]
     """the last message that was copied; absent if there was none."""
+
+
+class Schedule(TypedDict):
+    at: float
+    """the instant at which it asks, ms since 1970; of a series: the next one."""
+    every: NotRequired[str]
+    """of a series: the cron expression of its times."""
+    timezone: NotRequired[str]
+    """of a series: the IANA time zone of its times."""
+    content: NotRequired[str]
+    """the message with which it asks."""
 
 
 class Failure(TypedDict):
@@ -364,6 +380,8 @@ class SessionUpdatedEventData(TypedDict):
     tokenUsage: NotRequired[SessionTokenUsage]
     agentSessions: NotRequired[Dict[str, str]]
     played: NotRequired[Played]
+    schedule: NotRequired[Schedule]
+    fired: NotRequired[Fired]
 
 
 class SummaryFailure(TypedDict):
@@ -372,6 +390,15 @@ class SummaryFailure(TypedDict):
     message: str
     retryAt: NotRequired[float]
     """when it is tried again, ms since 1970; absent: not again."""
+
+
+class Fired(TypedDict):
+    at: float
+    """the time that has come, ms since 1970."""
+    lateMs: float
+    """how much later the floor learnt of it, in ms."""
+    sessionId: NotRequired[str]
+    """of a series: the session that asks."""
 
 
 class ArbitrationEvent(TypedDict):
@@ -906,6 +933,9 @@ class LoadedSessionSession(TypedDict):
     floorId: str
     workspaceId: NotRequired[str]
     origin: NotRequired[Origin]
+    schedule: NotRequired[Schedule]
+    series: NotRequired[str]
+    """the session of the series that it is an occurrence of."""
     state: SessionState
     activity: Activity
     failure: NotRequired[Failure]
