@@ -82,7 +82,11 @@ Values valuesOf(Text json) {
   return values;
 }
 
-double number(Text text) { return std::atof(text.c_str()); }
+/** A number within bounds: whatever answers, the player is neither too loud nor away for long. */
+double number(Text text, double from, double to) {
+  const double value = std::atof(text.c_str());
+  return value > from ? std::min(value, to) : from;
+}
 
 /** A string as JSON. */
 std::string quoted(Text text) {
@@ -136,7 +140,7 @@ std::pair<long, Values> command(Text url, Text body = "{}") {
     const std::string said = answer["error"].empty() ? answer["decision.say"] : answer["error"];
     if (!said.empty()) std::fprintf(stderr, "%s\n", said.c_str());
     if (isEnding || (status >= 200 && status < 500 && status != 401 && status != 429)) return {status, answer};
-    rest(std::max(wait, Ms(number(answer["retryAfterMs"]))));
+    rest(std::max(wait, Ms(number(answer["retryAfterMs"], 0, 60'000))));
   }
 }
 
@@ -174,7 +178,7 @@ class Player {
     if (status != 200) return false;
     id = answer["session.id"];
     position = answer["position"];
-    if (!answer["session.leaseMs"].empty()) leaseMs = number(answer["session.leaseMs"]);
+    takeLease(answer["session.leaseMs"]);
     obey(answer);
     // A former process of this player has left it, and its lease has lapsed.
     if (answer["session.state"] == "paused") resume();
@@ -218,7 +222,7 @@ class Player {
       const auto heartbeat = R"({"type": "heartbeat", "sessionId": )" + quoted(id) + "}";
       // The next one replaces one that has no answer.
       auto [status, answer] = ask("POST", node + "/message", heartbeat, "", std::min<long>(leaseMs / 3, 5000));
-      if (!answer["leaseMs"].empty()) leaseMs = number(answer["leaseMs"]);
+      takeLease(answer["leaseMs"]);
       due = begun + std::chrono::milliseconds(leaseMs / 3);
       if (status == 404 || answer["errorCode"] == "session_archived") isOver = true;
       if (status != 200) continue;
@@ -255,6 +259,10 @@ class Player {
  private:
   std::string sessionUrl() const { return node + "/session/" + id; }
 
+  void takeLease(Text text) {
+    if (!text.empty()) leaseMs = number(text, 1000, 86'400'000);
+  }
+
   /** The lease has lapsed: others may be heard, and only a request brings the session back. */
   void resume() {
     gain = 0;
@@ -264,9 +272,9 @@ class Player {
   /** Does what an event says. @returns whether it was done */
   bool heed(Values event) {
     const std::string type = event["type"];
-    if (type == "session_transition") obey(event["data.to"], event["data.level"], number(event["seq"]));
+    if (type == "session_transition") obey(event["data.to"], event["data.level"], number(event["seq"], 0, 1e15));
     if (type == "message" && event["data.streaming"] == "false") hear(event);
-    if (type == "bye") wait = Ms(number(event["data.reconnectInMs"]));
+    if (type == "bye") wait = Ms(number(event["data.reconnectInMs"], 250, 60'000));
     if (type == "bye" && event["data.reason"] == "ended") isOver = true;
     if (type != "reset") return true;
     // The log has a gap here: the state is read anew, and the stream goes on after it.
@@ -280,7 +288,7 @@ class Player {
   void obey(Values answer) {
     const auto dot = answer["position"].find('.');
     if (dot == std::string::npos) return;
-    obey(answer["session.state"], answer["session.level"], number(answer["position"].substr(dot + 1)));
+    obey(answer["session.state"], answer["session.level"], number(answer["position"].substr(dot + 1), 0, 1e15));
   }
 
   /** Sounds as the session's state says, unless something newer is known: an answer and an event may overtake. */
@@ -289,7 +297,7 @@ class Player {
     if (seq < known) return;
     known = seq;
     const bool isHeard = state.rfind("active", 0) == 0 || state.rfind("ducked", 0) == 0;
-    gain = isHeard ? std::pow(10, number(level) / 20) : 0;
+    gain = isHeard ? std::pow(10, number(level, -60, 0) / 20) : 0;
     if (state == "archived" || state == "deleted") isOver = true;
     const auto now = state.substr(0, state.find('.')) + (level.empty() ? "" : " at " + level + " dB");
     if (now != shown) std::fprintf(stderr, "%.2f s: %s\n", double(at) / RATE, now.c_str());

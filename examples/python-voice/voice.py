@@ -77,7 +77,7 @@ class Speaker:
 
     def obey(self, state: str, level: float) -> None:
         """:param level: how much quieter than its own volume, in dB: 0 to -60"""
-        self._factor = 10 ** (level / 20)
+        self._factor = 10 ** (min(level, 0) / 20)
         if state in ("active", "ducked"):
             self._may_sound.set()
         else:
@@ -284,7 +284,9 @@ async def talk(client: AsyncClient, output: asyncio.StreamWriter, options: argpa
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await conversation.report()
-        await client.stop_session(session["id"])
+        # A session that cannot be ended gives way when its agent's time limits say so.
+        with contextlib.suppress(ClientError):
+            await client.stop_session(session["id"])
 
 
 async def main() -> None:

@@ -1,6 +1,8 @@
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { text } from "node:stream/consumers";
@@ -30,6 +32,18 @@ const AGENTS = [
   ...PLAYERS.map((agent) => (agent.lease === "2s" ? { ...agent, lease: agent.name === "music" ? "1s" : "1h" } : agent)),
   { name: "voice", priority: 50, lease: "1s", adapter: VOICE },
 ];
+
+/** A program that prints what the player reads of each text of its input. */
+const READER = `#define main player_main
+#include "${SOURCE}"
+#undef main
+#include <iostream>
+int main() {
+  for (std::string text; std::getline(std::cin, text, '\\1'); std::cout << '\\1') {
+    for (const auto& [path, value] : valuesOf(text)) std::cout << path << '\\0' << value << '\\0';
+  }
+}
+`;
 
 /** A WAV file in which each sample tells its place, except that it begins anew every 0.9 s. */
 function songOf(seconds: number): Buffer {
@@ -87,6 +101,7 @@ class CppPlayer {
 
 describeWith(["cpp"], "the player in C++", (compiler) => {
   let program: string;
+  let compiledReader: Promise<string>;
   let song: string;
   let folder: string;
   let node: ChildServer;
@@ -110,6 +125,10 @@ describeWith(["cpp"], "the player in C++", (compiler) => {
     song = join(folder, "song.wav");
     await writeFile(song, songOf(SONG_SECONDS));
     program = await compile(SOURCE, join(folder, "player"));
+    const reader = join(folder, "reader.cpp");
+    await writeFile(reader, READER);
+    // Needed by the last test; the others mostly wait.
+    compiledReader = compile(reader, join(folder, "reader"));
     const installation = await makeInstallation({ agents: AGENTS }, {}, (close) => closers.push(close));
     node = await installation.start();
   });
@@ -307,6 +326,37 @@ describeWith(["cpp"], "the player in C++", (compiler) => {
     expect((await heard())[1] ?? 0).toBeLessThan(STORY.length);
   });
 
+  test("whatever answers it, it is not louder than its own volume, and goes on to follow", async () => {
+    const session = { id: "song", state: "ducked", level: 40, leaseMs: -5 };
+    const transition = { type: "session_transition", seq: 3, data: { to: "ducked.idle", level: 40 } };
+    const streams = [
+      // Bytes, a line and a text that it cannot read, and an end without a word.
+      [Buffer.from([0, 255, 10, 10]), `data: ${"x".repeat(3 << 20)}\n\n`, `id: a.2.c\ndata: ${"[".repeat(99)}\n\n`],
+      [
+        `id: a.3.c\ndata: ${JSON.stringify(transition)}\n\n`,
+        'data: {"type": "bye", "data": {"reason": "draining"}}\n\n',
+      ],
+      ['data: {"type": "session_transition", "seq": 4, "data": {"to": "paused"}}\n\n', "data: {\n"],
+      ['data: {"type": "bye", "data": {"reason": "ended"}}\n\n'],
+    ];
+    const positions: unknown[] = [];
+    const liar = createServer((request, response) => {
+      if (request.url === "/session/create") return void response.end(JSON.stringify({ position: "a.1.c", session }));
+      if (!request.url!.endsWith("/events")) return void response.end("x".repeat(2 << 20));
+      positions.push(request.headers["last-event-id"]);
+      for (const part of streams.shift() ?? []) response.write(part);
+      response.end();
+    }).listen(0, "127.0.0.1");
+    onTestFinished(() => void liar.close());
+    await once(liar, "listening");
+    const url = `http://127.0.0.1:${(liar.address() as AddressInfo).port}`;
+    const player = new CppPlayer(program, url, "ann", "music", "song", song);
+    expect(await player.ended).toBe(0);
+    expect(player.states).toEqual(["ducked at 40 dB", "paused"]);
+    expect(positions).toEqual(["a.1.c", "a.2.c", "a.3.c", "a.3.c"]);
+    expect([...player.sound].every((sample, at) => sample === sampleAt(at))).toBe(true);
+  });
+
   test("words with quotes and backslashes reach the node as they are", async () => {
     const user = `"${newUser()}" \\ 小明`;
     const player = new CppPlayer(program, node.url, user, "music", "quoted-song", song);
@@ -315,21 +365,7 @@ describeWith(["cpp"], "the player in C++", (compiler) => {
   });
 
   test("what it reads of JSON is what is written, and what is too deep, too wide or too long is left", async () => {
-    const harness = join(folder, "harness.cpp");
-    await writeFile(
-      harness,
-      `#define main player_main
-#include "${SOURCE}"
-#undef main
-#include <iostream>
-int main() {
-  for (std::string text; std::getline(std::cin, text, '\\1'); std::cout << '\\1') {
-    for (const auto& [path, value] : valuesOf(text)) std::cout << path << '\\0' << value << '\\0';
-  }
-}
-`,
-    );
-    const reader = await compile(harness, join(folder, "reader"));
+    const reader = await compiledReader;
     const read = async (texts: readonly string[]): Promise<Record<string, string>[]> => {
       const child = spawn(reader, { stdio: ["pipe", "pipe", "inherit"] });
       child.stdin.end(texts.map((each) => `${each}\x01`).join(""));

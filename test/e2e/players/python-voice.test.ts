@@ -12,6 +12,7 @@ import { speakAsDriver, synthesise } from "../../../examples/car/sound/speech.ts
 import { type ChildServer, makeInstallation } from "../../support/nodes/child-server.ts";
 import { PLAYERS } from "../../support/nodes/players.ts";
 import { describeWith, testWith } from "../../support/programs/suites.ts";
+import { freePort } from "../../support/servers/free-port.ts";
 import { makeFolder } from "../../support/stores/sqlite-place.ts";
 
 const pathOf = (path: string) => fileURLToPath(new URL(`../../../${path}`, import.meta.url));
@@ -147,6 +148,26 @@ describeWith(["python", "espeak", "curl"], "the voice loop in Python", (python, 
     await archive("cid-call");
     voice.say("What is the weather like?");
     await expect.poll(() => heard("cid")).toEqual([WEATHER.length]);
+  });
+
+  test("over a killed node it speaks on, and the conversation continues", async () => {
+    const installation = await makeInstallation({ agents: AGENTS }, { PORT: String(await freePort()) });
+    const first = await installation.start();
+    const voice = new Voice(python, {}, "--url", first.url, "--user", "eve", "--session", "eve", "--agent", "voice");
+    voice.say("Tell me a story");
+    await voice.sounds();
+    await first.kill();
+    await voice.sounds();
+    const second = await installation.start();
+    voice.say("And the weather?");
+    const newest = async () => {
+      const { messages } = (await second.ask("GET", "/session/eve/messages")).body;
+      return messages.at(-1);
+    };
+    await expect.poll(newest).toMatchObject({ content: WEATHER, playedUpTo: WEATHER.length });
+    await second.kill();
+    voice.signal("SIGTERM");
+    expect(await voice.ended).toBe(0);
   });
 
   testWith(
