@@ -19,7 +19,7 @@ const LAPSED = '"reason":"lease_expired"';
 
 /** Who an event is about. */
 interface About {
-  agentId: string;
+  agentId: string | undefined;
   /** The user and the owner. */
   users: readonly (string | undefined)[];
 }
@@ -72,12 +72,12 @@ function aboutOf({ sessionId, json }: LogEntry, { floorId, sessionOf }: Committe
   const session = sessionId === undefined ? undefined : sessionOf(sessionId);
   if (session) return { agentId: session.agentId, users: [session.userId, session.ownerId] };
   // Only decisions belong to no session: those about a session that was not made.
-  const { challenger } = JSON.parse(json) as Decision;
-  return { agentId: challenger.agentId, users: [userOf(floorId)] };
+  const { challenger } = JSON.parse(json) as Partial<Decision>;
+  return { agentId: challenger?.agentId, users: [userOf(floorId)] };
 }
 
 function isWanted({ agents, users }: Webhook, about: About): boolean {
-  if (agents && !agents.has(about.agentId)) return false;
+  if (agents && (about.agentId === undefined || !agents.has(about.agentId))) return false;
   return !users || about.users.some((user) => user !== undefined && users.has(user));
 }
 

@@ -94,6 +94,10 @@ test("a decision about a session that was not made is that of its challenger, in
   expect(JSON.parse(notice!.payload).data).toMatchObject({ agentId: "nav", userId: "ann" });
   expect(told({ agents: new Set(["music_agent"]) })).toEqual([]);
   expect(told({ users: new Set(["bob"]) })).toEqual([]);
+  // A commit never fails because of what is told of it.
+  const { sessionId: ___, ...strange } = entry("session_transition", {});
+  expect(typesOf(written([hook("h")], [strange]))).toEqual(["session.transition"]);
+  expect(written([hook("h", { agents: new Set(["nav"]) })], [strange])).toEqual([]);
 });
 
 test("of a deleted session only the last event is told", () => {

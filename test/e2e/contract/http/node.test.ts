@@ -242,7 +242,14 @@ describe("/openapi.json", async () => {
     const logged = Object.keys(LOGGED_EVENTS);
 
     const ends = ["reset", "bye"];
-    const ofFloor = ["session_created", "session_transition", "arbitration", "agent_switched", "floor_updated"];
+    const ofFloor = [
+      "session_created",
+      "session_transition",
+      "arbitration",
+      "routed",
+      "agent_switched",
+      "floor_updated",
+    ];
     const ofSession = [
       ...logged.filter((type) => type !== "floor_updated"),
       "delta",
