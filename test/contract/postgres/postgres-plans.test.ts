@@ -1,6 +1,6 @@
 import pg from "pg";
 import { expect, onTestFinished, test } from "vitest";
-import type { EffectId, FloorId, MessageId, SessionId } from "../../../src/protocol/ids.ts";
+import type { AgentId, EffectId, FloorId, MessageId, SessionId } from "../../../src/protocol/ids.ts";
 import {
   type Database,
   poolConfig,
@@ -16,6 +16,7 @@ import { smallWriter } from "../../../src/store/postgres/small-writer.ts";
 import { serverFaultOf } from "../../../src/store/postgres/sql-state.ts";
 import { stagedQueries } from "../../../src/store/postgres/staged-queries.ts";
 import { stateQueries } from "../../../src/store/postgres/state-queries.ts";
+import { usageQuery } from "../../../src/store/postgres/usage-query.ts";
 import { viewQueries } from "../../../src/store/postgres/view-queries.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { describeWith } from "../../support/programs/suites.ts";
@@ -61,6 +62,9 @@ const FILL = `
     SELECT 's' || n, 'h' || n % 5, n % 500 + 1, n, n % 2 FROM generate_series(1, ${OTHERS}) AS n;
   INSERT INTO webhook_notices (lane_key, id, added_at, payload)
     SELECT lane_key, 'm' || lane_key, lane_key, '{}' FROM webhook_lanes, generate_series(1, 2) AS n;
+  INSERT INTO usage SELECT n % 500 + 1, n / 500, 'o' || n % 50, 'a' || n % 5, 1, 1, 1, 2
+    FROM generate_series(1, ${OTHERS}) AS n;
+  INSERT INTO budgets SELECT 'runs ' || n, 'o' || n, n, 1 FROM generate_series(1, ${OTHERS}) AS n;
   INSERT INTO connections SELECT 'c' || n, 1, n, '{}' FROM generate_series(1, ${OTHERS}) AS n;
   INSERT INTO blobs (session_id, hash, mime_type, created_at, bytes, uses)
     SELECT 's' || n, 'h', 'x', n, '', n % 2 FROM generate_series(1, ${OTHERS}) AS n;`;
@@ -194,6 +198,9 @@ async function askAll(db: Database, name: string): Promise<void> {
     ],
     effectsRemoved: [name as EffectId],
   });
+  const use = { day: 3, ownerId: "o1", agentId: "a1" as AgentId, runs: 1, input: 1, output: 1, tokens: 2 };
+  const budget = { scope: "runs 1", ownerId: "o1", withinMs: 10, time: 5, add: 1, max: 9 };
+  await floor.write({ usage: [use], budgets: [budget, { ...budget, scope: name }] });
   await changes.commitAll([floor.change()], NOON);
 
   await state.loadFloor(floor.id);
@@ -226,11 +233,23 @@ async function askAll(db: Database, name: string): Promise<void> {
   for (const query of SESSION_QUERIES) await list.listSessions(query);
   const { listRuns } = runListQuery(db);
   for (const query of RUN_QUERIES) await listRuns(query);
+  const days = { from: 0, to: 99, limit: 10 };
+  for (const ownerId of [undefined, "o1"]) {
+    for (const more of [{}, { agentId: use.agentId }, { after: use }]) {
+      await usageQuery(db).listUsage({ ...days, ...(ownerId !== undefined && { ownerId }), ...more });
+    }
+  }
 
   const connection = { id: name as never, slots: [], expiresAt: 1 };
   for (const version of [0, 1]) await small.saveConnection({ ...connection, version });
   await small.saveJumps({ jumpedMs: 1, doubtUntil: 1 });
-  await pruneQueries(db).prune({ now: 10, receiptsBefore: 10, eventsBefore: 10, limit: 5 });
+  await pruneQueries(db).prune({
+    now: 10,
+    receiptsBefore: 10,
+    eventsBefore: 10,
+    usage: { day: 1, sumDay: 2, time: 3 },
+    limit: 5,
+  });
   const staged = stagedQueries(db);
   const [copy, made] = [`c${name}` as SessionId, `~${name}` as const];
   const receipt = { caller: "ops", commandId: name, bodyHash: "b", at: 1, reply: "{}" };
