@@ -22,6 +22,7 @@ const en = {
   failed: (name: string, message: string, code: string) =>
     `the last turn of ${name} failed: ${message} (${code}). Its next message begins a new turn`,
   retryAt: (time: string) => `, which its provider does not refuse from ${time} on`,
+  freeAt: (time: string) => `, for which there is a budget from ${time} on`,
   providersReason: "interlock status shows operators what the provider itself said",
   restricted: (name: string, which: string) =>
     `${name} is paused because it is not allowed now${which === "" ? "" : ` (${which})`}: it comes back by itself when that ` +
@@ -65,6 +66,7 @@ const zh: WhyWords = {
     `${name}不再等发言权：${hasLapsed ? "它的程序超过租约时间没有心跳" : "它已等到允许的上限（queue_timeout）"}。激活它，或它的下一条消息，会让它再次请求`,
   failed: (name, message, code) => `${name}的上一轮失败：${message}（${code}）。它的下一条消息会开始新的一轮`,
   retryAt: (time) => `，其服务方从 ${time} 起不再拒绝`,
+  freeAt: (time) => `，${time} 起恢复额度`,
   providersReason: "interlock status 向运维人员显示服务方自己的说法",
   restricted: (name, which) => `${name}被暂停，因为现在不允许${which === "" ? "" : `（${which}）`}：限制解除后自动恢复`,
   paused: (name, by, blocker) =>

@@ -168,12 +168,15 @@ function whyNotQueued(name: string, { events, language }: Story): string {
 
 /** Why the session's last turn failed, and what helps. */
 function failureOf({ agentId, activity, failure }: Session, { nameOf, language }: Story): string[] {
-  if (activity !== "failed" || !failure) return [];
+  // A turn that its budget refused did not begin, so the session did not fail.
+  if (!failure || (activity !== "failed" && failure.errorCode !== "budget_exhausted")) return [];
   const { errorCode, message, retryAt } = failure;
   const words = WHY[language];
   const sentence = words.failed(nameOf(agentId), message.replace(/\.$/, ""), errorCode);
   return [
-    retryAt === undefined ? sentence : sentence + words.retryAt(timeOf(retryAt)),
+    retryAt === undefined
+      ? sentence
+      : sentence + (errorCode === "budget_exhausted" ? words.freeAt : words.retryAt)(timeOf(retryAt)),
     ...(errorCode.startsWith("provider_") ? [words.providersReason] : []),
   ];
 }

@@ -73,3 +73,13 @@ it("why tells why the last turn failed, and what helps", async () => {
     /^music has ended: it asks no more the last turn of music failed: Lost \(run_lost\)/,
   );
 });
+
+it("why tells that a waiting turn was refused by a budget, and from when on there is one", async () => {
+  const message = "Your budget is used up. It is free again in 2 hours.";
+  const failure = { errorCode: "budget_exhausted", message, runId: "r", retryAt: Date.parse(at(0)) };
+  const spent = { state: "active", activity: "idle", failure };
+  expect(await told(spent, [])).toMatch(
+    /the last turn of music failed: Your budget is used up\. It is free again in 2 hours \(budget_exhausted\)\. Its next message begins a new turn, for which there is a budget from \d\d:\d\d:00 on/,
+  );
+  expect(await told(spent, [], "zh")).toMatch(/\d\d:\d\d:00 起恢复额度/);
+});
