@@ -136,3 +136,16 @@ export function budgetContract(stage: StoreStage): void {
     });
   });
 }
+
+export function budgetLifeContract(stage: StoreStage): void {
+  test("usage, and what budgets have counted, survive closing the store", async () => {
+    const { floor } = stage;
+    await floor.write({ usage: [usageOf({ tokens: 7 })], budgets: [counted({ max: 1 })] });
+    const store = await stage.reopen();
+    floor.continueIn(store);
+    expect((await store.listUsage({ from: 0, to: TODAY, limit: 9 })).usage).toEqual([usageOf({ tokens: 7 })]);
+    expect(await floor.write({ budgets: [counted({ max: 1 })] })).toEqual({
+      over: [{ scope: "runs of ann", room: 0, freeAt: NOON + HOUR }],
+    });
+  });
+}

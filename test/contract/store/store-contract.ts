@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeEach, describe } from "vitest";
 import type { Store } from "../../../src/store/store.ts";
 import { FloorWriter } from "../../support/stores/floor-writer.ts";
-import { budgetContract } from "./store-budgets.ts";
+import { budgetContract, budgetLifeContract } from "./store-budgets.ts";
 import { commitContract } from "./store-commit.ts";
 import { definitionContract } from "./store-definitions.ts";
 import { historiesContract } from "./store-histories.ts";
@@ -37,7 +37,7 @@ export interface StoreStage {
 }
 
 /** Tests that open a store again, or stage what is adopted later. */
-export const LASTING = [lifeContract, historiesContract, stagedContract, definitionContract];
+export const LASTING = [lifeContract, historiesContract, stagedContract, definitionContract, budgetLifeContract];
 export const WRITING = [
   commitContract,
   logContract,
