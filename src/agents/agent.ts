@@ -1,3 +1,4 @@
+import type { ErrorCode } from "../protocol/errors.ts";
 import type { AgentId, MessageId, RunId, SessionId } from "../protocol/ids.ts";
 import type { Answer, Interaction, ToolCall } from "../protocol/interaction.ts";
 import type { AgentRef, FinishReason, ImageRef, Message, Usage } from "../protocol/message.ts";
@@ -116,8 +117,8 @@ export interface RunControl {
    * @param withdrawn withdraws the question: the user sees that it is gone, and the promise rejects with the reason
    */
   askUser(interaction: NewInteraction, withdrawn?: AbortSignal): Promise<Answer>;
-  /** Wait; rejects if the run is aborted. */
-  sleep(delayMs: number): Promise<void>;
+  /** Wait; rejects if the run is aborted. @param failure after which the agent tries again: lists of runs show it */
+  sleep(delayMs: number, failure?: ErrorCode): Promise<void>;
   /** Call back once, unless the timer is cancelled. The caller cancels timers that it no longer needs. */
   readonly after: Clock["after"];
   /** Load the bytes of an image of the conversation. */

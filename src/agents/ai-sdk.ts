@@ -1,6 +1,6 @@
 import type { AiSdkAdapter } from "../config/catalog/adapter.ts";
 import { type AgentEntry, inMode } from "../config/catalog/catalog.ts";
-import { AppError } from "../protocol/errors.ts";
+import { AppError, type ErrorCode } from "../protocol/errors.ts";
 import type { AgentId } from "../protocol/ids.ts";
 import { backoffMs } from "../shared/waiting.ts";
 import type { Agent, Part, RunControl, SummaryRequest, Turn } from "./agent.ts";
@@ -108,9 +108,9 @@ async function* streamPersistently(
     } catch (error) {
       if (control.signal.aborted) return;
       const failure = toProviderFailure(error, { ...names, said: textsOf(reply) });
-      const delayMs = nextTryAfter(failure, tries, random);
-      if (hasSpoken || delayMs === undefined) throw failure;
-      await control.sleep(delayMs);
+      const next = nextTryAfter(failure, tries, random);
+      if (hasSpoken || !next) throw failure;
+      await control.sleep(next.delayMs, next.after);
     }
   }
 }
@@ -123,12 +123,17 @@ function textsOf({ messages, entry }: ModelReply): string[] {
   return entry.instructions === undefined ? texts : [entry.instructions, ...texts];
 }
 
-/** The pause before another try, in ms; undefined: do not try again. */
-function nextTryAfter(failure: unknown, tries: number, random: () => number): number | undefined {
+/** The pause before another try, in ms, and the failure's code; undefined: do not try again. */
+function nextTryAfter(
+  failure: unknown,
+  tries: number,
+  random: () => number,
+): { delayMs: number; after: ErrorCode } | undefined {
   if (!(failure instanceof AppError) || failure.code !== "provider_unreachable" || tries >= MAX_PROVIDER_TRIES)
     return undefined;
   // The user has already waited for the whole timeout.
   if (failure.cause instanceof Error && failure.cause.name === TokenTimeout.name) return undefined;
   const requestedMs = failure.retryAfterMs ?? 0;
-  return requestedMs > MAX_WAIT_MS ? undefined : Math.max(backoffMs(tries, RETRIES, random), requestedMs);
+  if (requestedMs > MAX_WAIT_MS) return undefined;
+  return { delayMs: Math.max(backoffMs(tries, RETRIES, random), requestedMs), after: failure.code };
 }

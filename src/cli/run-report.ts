@@ -82,12 +82,15 @@ async function readRuns(client: Client, { user, agent, older, newer, limit }: Ru
 function detailOf({ worker, claimedAt, attempt, again, asks = [], purpose }: ListedRun, now: number): string {
   const parts = [
     ...(purpose ? [purpose] : []),
-    ...(again ? [`attempt ${attempt}, after ${again.after}`] : []),
+    ...(again ? [`attempt ${attempt}, after ${again.after}${nextText(again, now)}`] : []),
     ...(claimedAt === undefined ? [] : [`${worker ?? "a worker"} for ${agoOf(now - claimedAt)}`]),
     ...asks.map(({ kind, tool }) => (kind === "confirmation" ? `consent to ${tool}` : kind)),
   ];
   return parts.join("; ");
 }
+
+const nextText = ({ nextAt = 0 }: { nextAt?: number | undefined }, now: number): string =>
+  nextAt > now ? `, again in ${agoOf(nextAt - now)}` : "";
 
 function failedLines(runs: readonly ListedRun[], now: number): string[] {
   const rows = runs.map(({ sessionId, at, agentId, userId = "", failure }) => {

@@ -41,7 +41,7 @@ export const ListedRun = z
     claimedAt: z.number().optional().meta({ description: "when that node claimed it" }),
     again: z.object({ after: z.string(), nextAt: z.number().optional() }).optional().meta({
       description:
-        "how the attempt before ended: `lost` with its worker, `given_back`, `paused`, or an error code; and when the next one may begin",
+        "how the try before ended: `lost` with its worker, `given_back`, `paused`, or an error code; and when the next one may begin",
     }),
     asks: z
       .array(

@@ -1,5 +1,5 @@
 // Rules C12 and C13 of docs/inside/correctness.md.
-import { AppError } from "../protocol/errors.ts";
+import { AppError, type ErrorCode } from "../protocol/errors.ts";
 import type { RequestId, RunId, SessionId } from "../protocol/ids.ts";
 import type { Command } from "../protocol/internal/command.ts";
 import type { Reply } from "../protocol/internal/reply.ts";
@@ -52,9 +52,16 @@ interface Withdrawal {
   requestId: RequestId;
 }
 
+/** The agent tries again after a failure. It is sent outside the parts too: lists of runs alone show it. */
+interface Retry {
+  kind: "retry";
+  after: ErrorCode;
+  delayMs: number;
+}
+
 /** What waits for its report, and its size in UTF-16 units. */
 interface WaitingPart {
-  part: ReportPart | Withdrawal;
+  part: ReportPart | Withdrawal | Retry;
   units: number;
 }
 
@@ -203,8 +210,10 @@ export class Reporter {
     const sent = this.#nextParts();
     const parts: ReportPart[] = [];
     const withdrawn: RequestId[] = [];
+    let retry: Pick<Retry, "after" | "delayMs"> | undefined;
     for (const { part } of sent) {
       if (part.kind === "withdraw") withdrawn.push(part.requestId);
+      else if (part.kind === "retry") retry = { after: part.after, delayMs: part.delayMs };
       else parts.push(part);
     }
     const isLast = this.#waiting.length === 0;
@@ -213,7 +222,7 @@ export class Reporter {
     const { sessionId, runId, attempt } = this.#options;
     this.#n += 1;
     const about = { sessionId, runId, attempt, n: this.#n };
-    const more = { ...(withdrawn.length > 0 && { withdrawn }), ...(outcome && { outcome }) };
+    const more = { ...(withdrawn.length > 0 && { withdrawn }), ...(retry && { retry }), ...(outcome && { outcome }) };
     const directive = await this.#sendUntilReceived({ type: "run.report", ...about, parts, ...more });
     this.#units -= sent.reduce((sum, { units }) => sum + units, 0);
     if (this.#units <= MAX_UNACKNOWLEDGED_UNITS) {

@@ -360,7 +360,10 @@ export class RunDriver {
       untilWanted: () => this.#untilRecorded(),
       loadImage: this.#options.loadImage,
       askUser: (interaction, withdrawn) => this.#askUser(interaction, withdrawn),
-      sleep: (delayMs) => sleep(this.#options.clock, delayMs, this.#abort.signal),
+      sleep: (delayMs, failure) => {
+        if (failure !== undefined) this.#reporter.add({ kind: "retry", after: failure, delayMs });
+        return sleep(this.#options.clock, delayMs, this.#abort.signal);
+      },
       after: (delayMs, callback) => this.#options.clock.after(delayMs, callback),
     };
   }

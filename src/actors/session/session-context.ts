@@ -177,7 +177,7 @@ export interface SessionWork {
   claimId?: string | undefined;
   /** Who claimed the newest attempt, and when, for readers. */
   claimed?: { worker?: string | undefined; at: number } | undefined;
-  /** How the attempt before ended, and when the next one may begin, for readers. Absent: there was none. */
+  /** How the try before ended, and when the next one may begin, for readers. Absent: there was none. */
   again?: { after: AttemptEnd | ErrorCode; nextAt?: number } | undefined;
   /** Whether the current attempt may report. */
   live: boolean;

@@ -112,6 +112,8 @@ export function applyReport(step: SessionStep, report: CommandOf<"run.report">):
   run.reported = report.n;
   dropEffect(step, run.nudgeId);
   run.nudgeId = undefined;
+  const { retry } = report;
+  if (retry) run.again = { after: retry.after, nextAt: step.given.now + retry.delayMs };
   const opened: Interaction[] = [];
   for (const part of report.parts) applyPart(step, run, part, opened);
   for (const requestId of report.withdrawn ?? []) step.toSelf.push({ type: "withdraw", requestId, given: step.given });

@@ -108,7 +108,7 @@ export function controlWithin(control: RunControl, signal: AbortSignal): RunCont
       raceAborted(signal, () =>
         control.askUser(interaction, withdrawn ? AbortSignal.any([signal, withdrawn]) : signal),
       ),
-    sleep: (delayMs) => raceAborted(signal, () => control.sleep(delayMs)),
+    sleep: (delayMs, failure) => raceAborted(signal, () => control.sleep(delayMs, failure)),
     after: control.after,
     loadImage: control.loadImage,
   };

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { Trace } from "../../shared/ports/tracer.ts";
+import { ERROR_CODES } from "../errors.ts";
 import { AgentId, FloorId, MessageId, RequestId, RunId, SessionId } from "../ids.ts";
 import { Answer } from "../interaction.ts";
 import { ImageRef, Message, Played } from "../message.ts";
@@ -162,6 +163,8 @@ export const Command = z.discriminatedUnion("type", [
     parts: z.array(ReportPart),
     /** Questions of earlier reports whose answers the agent no longer needs. */
     withdrawn: z.array(RequestId).optional(),
+    /** The agent tries again after this failure and so many ms, for readers. */
+    retry: z.object({ after: z.enum(ERROR_CODES), delayMs: z.number() }).optional(),
     outcome: RunOutcome.optional(),
   }),
   z.object({ type: z.literal("run.still"), ...attempt }),

@@ -54,6 +54,18 @@ test("a provider that refuses is logged with its agent, run, code and reason, an
   await expect.poll(() => countOf("sound", "provider_refused")).toBe(1);
 });
 
+test("a run whose provider is away is listed with the failure after which it tries again, and is cancelled meanwhile", async () => {
+  provider.willReply({ kind: "refusal", status: 503, headers: { "retry-after": "10" } });
+  await create(node, "trying", "sound");
+  const runId = await say(node, "trying", "hello");
+  const again = { after: "provider_unreachable", nextAt: expect.any(Number) };
+  const runs = async () => (await node.ask("GET", "/runs")).body.runs;
+  await expect.poll(runs).toMatchObject([{ id: runId, state: "driven", attempt: 1, again }]);
+  expect((await node.post(`/runs/${runId}/cancel`)).status).toBe(200);
+  await node.follow("trying", ({ type, data }) => type === "complete" && data["cancelled"] === true);
+  expect(await runs()).toEqual([]);
+});
+
 test("a silent provider ends its run in time, gets one request, and is logged", async () => {
   provider.willReply({ kind: "stream", ending: "never" });
   const before = provider.requests.length;

@@ -70,6 +70,13 @@ test("a question that is withdrawn before it was reported is withdrawn in the re
   ]);
 });
 
+test("a report says beside its parts after what the agent tries again, the last time if there were several", async () => {
+  const { floor, flush } = makeReporter();
+  const retry = (delayMs: number) => ({ kind: "retry", after: "provider_unreachable", delayMs }) as const;
+  await flush(append(0, "la "), retry(500), retry(900));
+  expect(floor.asked).toMatchObject([{ n: 1, parts: [{ kind: "append" }], retry: { delayMs: 900 } }]);
+});
+
 test("a report contains the output of a quarter of a second, with the words of a message joined", async () => {
   const { clock, floor, give } = makeReporter();
   await give(100, append(0, "la "));
