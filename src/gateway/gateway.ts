@@ -46,6 +46,7 @@ import { Sockets } from "./http/sockets/sockets.ts";
 import { traceRequests } from "./http/traced-requests.ts";
 import { IdempotentCommands } from "./idempotent-commands.ts";
 import type { Definitions, Routes, TurnContext } from "./route-context.ts";
+import { RouterQuestions } from "./router-questions.ts";
 import { agentRoutes } from "./routes/agents.ts";
 import { catalogueRoutes } from "./routes/catalogues.ts";
 import { definitionRoutes } from "./routes/definitions.ts";
@@ -371,6 +372,7 @@ function createContext(options: GatewayOptions, followers: Followers, streams: S
     newId,
     timeoutMs: options.commandDeadlineMs,
   });
+  const routers = new RouterQuestions({ bus, epoch: store.epoch, clock: stopwatch, newId });
   const visibleTo = (caller: Caller) => new VisibleSessions(caller, { store, addresses });
   return {
     ...options,
@@ -389,7 +391,7 @@ function createContext(options: GatewayOptions, followers: Followers, streams: S
     requests,
     abandoned,
     chats: new ChatCommands({ store, commands, clock }),
-    sentences: new Sentences({ catalog: options.catalog, visibleTo, clock, stopwatch }),
+    sentences: new Sentences({ catalog: options.catalog, routers, visibleTo, clock, stopwatch }),
     histories: new Histories({ store, clock, newId, commands, connections, visibleTo }),
   };
 }

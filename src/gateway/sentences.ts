@@ -6,9 +6,11 @@ import type { Clock } from "../shared/ports/clock.ts";
 import type { Caller } from "./access/caller.ts";
 import type { VisibleSessions } from "./access/visible-sessions.ts";
 import type { Target } from "./chat-commands.ts";
+import type { RouterQuestions } from "./router-questions.ts";
 
 export interface SentencesOptions {
   catalog: () => Catalog;
+  routers: Pick<RouterQuestions, "ask">;
   visibleTo: (caller: Caller) => VisibleSessions;
   clock: Clock;
   /** Measures elapsed time, and never jumps. */
@@ -21,6 +23,14 @@ const RECENT_SESSIONS = 20;
 const RECENT_MESSAGES = 16;
 
 type NewTarget = Target & { creates: NonNullable<Target["creates"]> };
+
+/** A sentence, and who says it where. */
+interface Heard {
+  caller: Caller;
+  target: NewTarget;
+  catalog: Catalog;
+  sentence: string;
+}
 
 /** Finds the agent that hears a sentence, by the rows of the catalogue's `routing` (src/routing/route.ts). */
 export class Sentences {
@@ -43,7 +53,7 @@ export class Sentences {
     const begunAt = stopwatch.now();
     const steps = route(catalog, sentence, { workspaceId, isOperator: caller.isOperator });
     let step = steps.next();
-    while (!step.done) step = steps.next(await this.#answer(step.value, caller, target, catalog));
+    while (!step.done) step = steps.next(await this.#answer(step.value, { caller, target, catalog, sentence }));
     const { routed: choice, sessionId: continued } = step.value;
     const routed = { ...choice, took: Math.round(stopwatch.now() - begunAt) };
     if (choice.ignored) return { sessionId, floorId, routed };
@@ -51,9 +61,9 @@ export class Sentences {
     return { sessionId, floorId, creates: { ...creates, agentId: choice.agent }, routed };
   }
 
-  async #answer(question: RouteQuestion, caller: Caller, target: NewTarget, catalog: Catalog): Promise<RouteAnswer> {
+  async #answer(question: RouteQuestion, { caller, target, catalog, sentence }: Heard): Promise<RouteAnswer> {
     if (question.kind === "continues") return await this.#findContinued(caller, target, catalog, question.withinMs);
-    return { why: "failed" };
+    return await this.#options.routers.ask(question, catalog, sentence, target.creates.workspaceId);
   }
 
   /** The session that spoke last on the floor, if it asked, or was spoken to, within this time. */

@@ -20,6 +20,7 @@ import { readPageFiles } from "../gateway/http/page-files.ts";
 import { listen } from "../gateway/listening.ts";
 import { readUnanswered } from "../gateway/streams/silent-peers.ts";
 import type { FloorId } from "../protocol/ids.ts";
+import { RouterAnswers } from "../runs/router-answers.ts";
 import { Worker, type WorkerOptions } from "../runs/worker.ts";
 import type { Logger } from "../shared/ports/logger.ts";
 import type { Tracer } from "../shared/ports/tracer.ts";
@@ -197,6 +198,7 @@ async function openParts(
   const agents = parts.add("agents", opened, (each) => each.close());
   const worker = roles.includes("worker") ? await createWorker(basics, { env, send, agents, metrics }) : undefined;
 
+  const routers = roles.includes("worker") ? createRouters(basics, agents) : undefined;
   let isStopping = false;
   const missing = () => findMissing(deployment, cluster.storeWatch, isStopping);
   const rollCall = createRollCall(basics, () => metrics.report(missing()));
@@ -220,6 +222,7 @@ async function openParts(
   // that fails waits neither for clients nor for runs.
   let graceMs = 0;
   parts.add("roll call", rollCall, (each) => each.stop());
+  parts.add("router agents", routers, (each) => each?.stop());
   parts.add("orchestrator", orchestrator, (each) => each?.stop(drainMs * HAND_OVER));
   parts.addTogether({
     gateway: () => gateway.close(graceMs),
@@ -228,6 +231,7 @@ async function openParts(
   parts.add("roles", cluster.roleWatch, (each) => each?.stop());
   const url = await listen(gateway, settings);
   await worker?.start();
+  await routers?.start();
   await orchestrator?.start();
   await rollCall.start();
   await cluster.roleWatch?.start();
@@ -379,6 +383,12 @@ async function createWorker(
     log,
     tracer,
   });
+}
+
+/** The part of a node that runs agents which are asked who hears a sentence. */
+function createRouters({ deployment, nodeId }: Basics, agents: Registry): RouterAnswers {
+  const { bus, stopwatch: clock, store } = deployment;
+  return new RouterAnswers({ bus, epoch: store.epoch, nodeId, agents, clock, newId });
 }
 
 /** Ask all nodes what they do, and answer them with this node's report. */

@@ -12,7 +12,7 @@ const MAX_PATTERNS = 1_000;
 /** The size of all patterns together, in steps of their engine: it bounds the work of a sentence of a new kind. */
 const MAX_TOTAL_STEPS = 100_000;
 /** The beginning of a sentence that patterns see, in UTF-16 units: nobody says more at once. */
-const MAX_SENTENCE = 1_000;
+export const MAX_SENTENCE = 1_000;
 
 /** Around a sentence that an ignored pattern must fit as a whole. */
 const EDGE = "[\\s\\p{P}\\p{S}]*";

@@ -11,6 +11,7 @@ const node = await NodeUnderTest.start({
     scripted("music", { priority: 20 }),
     scripted("trips", { priority: 30, after_turn: "yield" }, QUESTION),
     scripted("chat", { priority: 10 }),
+    { name: "router", adapter: { kind: "scripted", replies: [{ match: "holiday", say: ["“tri", "ps”."] }] } },
     { name: "listener", priority: 90, adapter: { kind: "external" } },
   ],
   catalog: {
@@ -21,6 +22,7 @@ const node = await NodeUnderTest.start({
       { says: "play (?<what>.+)", agent: "music" },
       { says: "^trip", agent: "trips" },
       { continues: "1h" },
+      { ask: "router", among: ["chat", "trips"], within: "10s" },
     ],
   },
 });
@@ -137,6 +139,15 @@ test("a repeat gets its first answer, although its sentence would go elsewhere b
   const ignored = await accepted(sayTo(ann, "mhm", {}, { key: "k2" }));
   expect(await accepted(sayTo(ann, "mhm", {}, { key: "k2" }))).toEqual(ignored);
   expect((await refused(sayTo(ann, "trip", {}, { key: "k2" }))).errorCode).toBe("idempotency_mismatch");
+});
+
+test("a router agent names who hears a sentence, and an answer that is no name of its row is passed over", async () => {
+  const ann = new E2eClient(node);
+  const body = await accepted(sayTo(ann, "I need a holiday"));
+  expect(routedIn(body)).toMatchObject({ agent: "trips", by: "ask", row: 6 });
+  expect((await ann.see(body.sessionId)).agentId).toBe("trips");
+  const other = await accepted(sayTo(new E2eClient(node), "hello"));
+  expect(routedIn(other)).toMatchObject({ by: "default", passed: [{ row: 6, why: "unknown" }] });
 });
 
 test("a sentence of 100 KB is heard by its beginning", async () => {
