@@ -4,6 +4,7 @@ import { type Chat, type ChatCommands, newTarget, type Target } from "../gateway
 import type { Identity } from "../gateway/idempotent-commands.ts";
 import type { TurnContext } from "../gateway/route-context.ts";
 import { noticeOfWait } from "../gateway/routes/command-answer.ts";
+import type { Sentences } from "../gateway/sentences.ts";
 import { FollowedSessionLog } from "../gateway/streams/followed-log.ts";
 import type { Followers } from "../gateway/streams/followers.ts";
 import type { Decision } from "../protocol/decision.ts";
@@ -14,6 +15,7 @@ import type { Answer, ToolCall } from "../protocol/interaction.ts";
 import type { WantedSession } from "../protocol/internal/command.ts";
 import type { Accepted } from "../protocol/internal/reply.ts";
 import type { AgentRef } from "../protocol/message.ts";
+import type { Routed } from "../protocol/routed.ts";
 import type { Clock } from "../shared/ports/clock.ts";
 import type { LogStore } from "../store/store.ts";
 import { type RunListener, RunReader } from "./run-reader.ts";
@@ -22,9 +24,11 @@ import { type RunListener, RunReader } from "./run-reader.ts";
 export interface WantedTurn extends Pick<WantedSession, "userId" | "zone" | "workspaceId" | "title" | "endsWithTurn"> {
   /** The client's name for the session; absent: a new one. */
   sessionId?: SessionId | undefined;
-  /** The agent that answers. Absent: the session's agent, or the default agent for a new session. */
+  /** The agent that answers. Absent: the session's agent, or for a new session the agent that `routing` names. */
   agentId?: AgentId | undefined;
   chat: Chat;
+  /** What the user says, if the message has more than that: who hears it goes by this. */
+  sentence?: string | undefined;
   /** Called before the message is sent, unless it was sent before. @throws AppError to refuse it */
   check?: (() => Promise<void>) | undefined;
   /** How much of the session's reply before was spoken, in UTF-16 units. */
@@ -54,6 +58,8 @@ export interface RunAddress {
   resolved: ReadonlySet<RequestId>;
   /** The arbiter's decision, if the turn asked for the floor. */
   decision?: Decision | undefined;
+  /** Which agent hears the turn's sentence, if it named none. */
+  routed?: Routed | undefined;
   /** How much of the reply before counts as heard, if the turn said so. */
   playedUpTo?: number | undefined;
   /** What the run waits for, if no node starts it. */
@@ -75,6 +81,8 @@ export interface Following {
   close(): void;
 }
 
+const IGNORED = "Nobody hears this sentence: a row of routing ignores it.";
+
 const NONE: ReadonlySet<RequestId> = new Set();
 /** Events per read in the search for the beginning of a run. */
 const FIRST_PAGE = 32;
@@ -84,6 +92,7 @@ const NEXT_PAGES = 256;
 export interface LiveRunsContext extends TurnContext {
   catalog: () => Catalog;
   chats: ChatCommands;
+  sentences: Sentences;
   followers: Followers;
   store: LogStore;
   clock: Clock;
@@ -111,12 +120,13 @@ export class LiveRuns {
         await listen(target.floorId);
         return { floorId: target.floorId, command };
       });
+      if (reply.routed?.ignored) throw new AppError("rejected", IGNORED, { facts: { routed: reply.routed } });
       return await read(await this.addressOf(identity.caller, reply));
     });
   }
 
   /** Where the run is read that a command has begun. */
-  async addressOf(caller: Caller, { sessionId, runId, decision, playedUpTo }: Accepted): Promise<RunAddress> {
+  async addressOf(caller: Caller, { sessionId, runId, decision, routed, playedUpTo }: Accepted): Promise<RunAddress> {
     if (sessionId === undefined || runId === undefined) throw new AppError("internal");
     const { floorId } = await this.#context.visibleTo(caller).locate(sessionId);
     const start = await this.#findStart(sessionId, undefined, (run) => run === runId);
@@ -129,6 +139,7 @@ export class LiveRuns {
       hasBegun: false,
       resolved,
       decision,
+      routed,
       playedUpTo,
       notice: noticeOfWait(this.#context),
     };
@@ -243,16 +254,18 @@ export class LiveRuns {
 
   async #findTarget(identity: Identity, wanted: WantedTurn): Promise<Target> {
     const { caller } = identity;
-    const { sessionId: named, agentId, chat: _, playedUpTo: __, check: ___, ...rest } = wanted;
+    const { sessionId: named, agentId, chat: _, sentence: __, playedUpTo: ___, check: ____, ...rest } = wanted;
     const sessions = this.#context.visibleTo(caller);
     const found = named && (await sessions.findLiving(named));
     if (!found) {
       const made = named && (await sessions.idFor(ownerOf(caller, rest.userId), named));
-      return newTarget(caller, made ?? this.#context.commands.deriveId(identity, "session"), {
+      const target = newTarget(caller, made ?? this.#context.commands.deriveId(identity, "session"), {
         ...rest,
         agentId,
         locale: identity.locale,
       });
+      if (agentId !== undefined) return target;
+      return await this.#context.sentences.route(caller, wanted.sentence ?? wanted.chat.content, target, false);
     }
     const { sessionId, floorId } = found;
     if (agentId !== undefined) await this.#switchTo(identity, agentId, { sessionId, floorId });

@@ -58,11 +58,19 @@ export class ChatCommands {
     this.#options = options;
   }
 
-  /** @throws AppError `too_large`, or `bad_request` for a message without content */
-  async command(message: Chat, target: Target, identity: Identity): Promise<CommandOf<"session.chat">> {
+  /**
+   * The command that gives a message to its session, or notes that nobody hears it.
+   * @throws AppError `too_large`, or `bad_request` for a message without content
+   */
+  async command(
+    message: Chat,
+    target: Target,
+    identity: Identity,
+  ): Promise<CommandOf<"session.chat" | "floor.ignore">> {
     const { commands } = this.#options;
     const { sessionId, creates, routed } = target;
     checkContent(message.content, message.images?.length ?? 0);
+    if (routed?.ignored) return { type: "floor.ignore", routed };
     const images = await keepImages(this.#options, sessionId, message.images ?? []);
     const groups = routed?.groups;
     const parts = groups && [{ type: "heard", groups }];

@@ -1,5 +1,6 @@
 import { acceptsTurns, type Catalog } from "../config/catalog/catalog.ts";
-import type { SessionId } from "../protocol/ids.ts";
+import { type FloorId, type SessionId, userOf } from "../protocol/ids.ts";
+import type { Routed } from "../protocol/routed.ts";
 import { isQuestion } from "../routing/question.ts";
 import { type RouteAnswer, type RouteQuestion, route } from "../routing/route.ts";
 import type { Clock } from "../shared/ports/clock.ts";
@@ -27,9 +28,11 @@ type NewTarget = Target & { creates: NonNullable<Target["creates"]> };
 /** A sentence, and who says it where. */
 interface Heard {
   caller: Caller;
-  target: NewTarget;
-  catalog: Catalog;
   sentence: string;
+  floorId: FloorId;
+  workspaceId: string | undefined;
+  /** Whether it may go on in another session. */
+  mayContinue: boolean;
 }
 
 /** Finds the agent that hears a sentence, by the rows of the catalogue's `routing` (src/routing/route.ts). */
@@ -43,36 +46,45 @@ export class Sentences {
   /**
    * What becomes of a sentence that names neither an agent nor a session.
    * @param target the session that it would create with the default agent
+   * @param mayContinue whether it may go on in another session. Default: true
    */
-  async route(caller: Caller, sentence: string, target: NewTarget): Promise<Target> {
-    const catalog = this.#options.catalog();
-    if (catalog.routing.rows.length === 0 || sentence.trim() === "") return target;
-    const { stopwatch } = this.#options;
+  async route(caller: Caller, sentence: string, target: NewTarget, mayContinue = true): Promise<Target> {
+    if (this.#options.catalog().routing.rows.length === 0 || sentence.trim() === "") return target;
     const { sessionId, floorId, creates } = target;
     const { workspaceId } = creates;
-    const begunAt = stopwatch.now();
-    const steps = route(catalog, sentence, { workspaceId, isOperator: caller.isOperator });
-    let step = steps.next();
-    while (!step.done) step = steps.next(await this.#answer(step.value, { caller, target, catalog, sentence }));
-    const { routed: choice, sessionId: continued } = step.value;
-    const routed = { ...choice, took: Math.round(stopwatch.now() - begunAt) };
-    if (choice.ignored) return { sessionId, floorId, routed };
+    const { routed, continued } = await this.#choose({ caller, sentence, floorId, workspaceId, mayContinue });
+    if (routed.ignored) return { sessionId, floorId, routed };
     if (continued !== undefined) return { ...(await this.#options.visibleTo(caller).locate(continued)), routed };
-    return { sessionId, floorId, creates: { ...creates, agentId: choice.agent }, routed };
+    return { sessionId, floorId, creates: { ...creates, agentId: routed.agent }, routed };
   }
 
-  async #answer(question: RouteQuestion, { caller, target, catalog, sentence }: Heard): Promise<RouteAnswer> {
-    if (question.kind === "continues") return await this.#findContinued(caller, target, catalog, question.withinMs);
-    return await this.#options.routers.ask(question, catalog, sentence, target.creates.workspaceId);
+  /** Which agent would hear a sentence on a floor now. */
+  async choose(caller: Caller, sentence: string, where: Pick<Heard, "floorId" | "workspaceId">): Promise<Routed> {
+    return (await this.#choose({ caller, sentence, ...where, mayContinue: true })).routed;
+  }
+
+  async #choose(heard: Heard): Promise<{ routed: Routed; continued?: SessionId | undefined }> {
+    const { catalog: current, stopwatch } = this.#options;
+    const { caller, sentence, workspaceId } = heard;
+    const begunAt = stopwatch.now();
+    const catalog = current();
+    const steps = route(catalog, sentence, { workspaceId, isOperator: caller.isOperator });
+    let step = steps.next();
+    while (!step.done) step = steps.next(await this.#answer(step.value, heard, catalog));
+    const { routed, sessionId: continued } = step.value;
+    return { routed: { ...routed, took: Math.round(stopwatch.now() - begunAt) }, continued };
+  }
+
+  async #answer(question: RouteQuestion, heard: Heard, catalog: Catalog): Promise<RouteAnswer> {
+    if (question.kind === "ask")
+      return await this.#options.routers.ask(question, catalog, heard.sentence, heard.workspaceId);
+    return heard.mayContinue ? await this.#findContinued(heard, catalog, question.withinMs) : undefined;
   }
 
   /** The session that spoke last on the floor, if it asked, or was spoken to, within this time. */
-  async #findContinued(
-    caller: Caller,
-    { floorId, creates: { userId, workspaceId } }: NewTarget,
-    catalog: Catalog,
-    withinMs: number,
-  ): Promise<RouteAnswer> {
+  async #findContinued(heard: Heard, catalog: Catalog, withinMs: number): Promise<RouteAnswer> {
+    const { caller, floorId, workspaceId } = heard;
+    const userId = userOf(floorId);
     if (userId === undefined) return undefined;
     const sessions = this.#options.visibleTo(caller);
     const query = { page: 0, pageSize: RECENT_SESSIONS, userId, includeArchived: false };

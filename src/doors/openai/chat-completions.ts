@@ -14,6 +14,7 @@ import {
   COMMON,
   FUNCTION_OF,
   interactionId,
+  modelOf,
   notOfUser,
   type OpenAiTurn,
   readCommon,
@@ -70,8 +71,13 @@ export function chatCompletionRoutes(app: Routes, door: OpenAiDoor): void {
       return answerWithRun({ ...door, request, reply }, wanted, {
         isStream: body.stream === true,
         translator: (address) =>
-          new ChunkTranslator(address, agentId, createdAt, body.stream_options?.include_usage === true),
-        whole: (address, summary) => completionOf(address, agentId, createdAt, summary),
+          new ChunkTranslator(
+            address,
+            modelOf(agentId, address),
+            createdAt,
+            body.stream_options?.include_usage === true,
+          ),
+        whole: (address, summary) => completionOf(address, modelOf(agentId, address), createdAt, summary),
       });
     },
   );

@@ -15,13 +15,13 @@ import {
 import type { Clock } from "../../shared/ports/clock.ts";
 import { cleanText, cutText, toOneLine } from "../../shared/text.ts";
 import { isAbsent, mayBeEmpty } from "../absent.ts";
-import type { WantedTurn } from "../live-runs.ts";
+import type { RunAddress, WantedTurn } from "../live-runs.ts";
 import type { RunInteraction } from "../run-summary.ts";
 import { unsupported } from "./openai-problem.ts";
 
 /** The parts that both of OpenAI's request formats have in common. */
 export const COMMON = {
-  model: z.string().min(1).max(128).meta({ description: "an agent of the catalogue" }),
+  model: z.string().min(1).max(128).meta({ description: "an agent of the catalogue, or auto" }),
   stream: z.boolean().nullish(),
   user: mayBeEmpty(Name).meta({ description: "the user, as `metadata.user`" }),
   metadata: z
@@ -48,7 +48,7 @@ export type RequestedSession = Pick<WantedTurn, "sessionId" | "userId" | "zone" 
 /** What a request asks for: answers to an agent's questions, or a new turn. */
 export type OpenAiTurn =
   | { readonly sessionId: SessionId; readonly answers: readonly Answer[] }
-  | { readonly chat: WantedTurn["chat"]; readonly title: string | undefined };
+  | { readonly chat: WantedTurn["chat"]; readonly title: string | undefined; readonly sentence?: string };
 
 const Named = z.object({
   session: SessionId.optional(),
@@ -72,7 +72,7 @@ export function readCommon(
   { catalog, clock }: { catalog: () => Catalog; clock: Clock },
   request: CommonRequest,
   format: { readonly param: string; readonly type: string | undefined },
-): { agentId: AgentId; where: RequestedSession; createdAt: number } {
+): { agentId: AgentId | undefined; where: RequestedSession; createdAt: number } {
   const { tools, tool_choice: choice, model } = request.body;
   if (tools?.length) throw unsupported("tools", "Agents have their own tools; a client cannot add any.");
   if (![undefined, null, "auto", "none"].includes(choice as string)) {
@@ -81,7 +81,7 @@ export function readCommon(
   if ((format.type ?? "text") !== "text") throw unsupported(format.param, "Agents answer with text only.");
   const where = readWhereabouts(request);
   return {
-    agentId: readModel(catalog(), model, where.workspaceId),
+    agentId: isAuto(catalog(), model) ? undefined : readModel(catalog(), model, where.workspaceId),
     where,
     createdAt: Math.floor(clock.now() / 1_000),
   };
@@ -105,6 +105,16 @@ function readWhereabouts({ body, headers }: CommonRequest): RequestedSession {
   }
   return { sessionId: session, userId: user, zone, workspaceId: workspace, playedUpTo: played };
 }
+
+/** The model that stands for the agent that hears the sentence, unless an agent has this name. */
+export const AUTO = "auto";
+
+/** Whether the request leaves the agent to the session, or for a new one to `routing`. */
+const isAuto = ({ agents }: Catalog, model: string): boolean => model === AUTO && !agents.has(AUTO);
+
+/** The model that an answer names: the agent of a request, or the one that hears its sentence. */
+export const modelOf = (agentId: AgentId | undefined, { routed }: RunAddress): string =>
+  agentId ?? routed?.agent ?? AUTO;
 
 /** @throws AppError `agent_not_found`, shown to clients as `model_not_found` */
 export function readModel(catalog: Catalog, model: string, workspaceId?: string): AgentId {
@@ -162,7 +172,8 @@ const SPEAKERS: { readonly [role: string]: string } = { user: "User", assistant:
 
 /** A turn with the conversation before it, for a session that does not have that conversation. */
 export function turnWithEarlier(earlier: readonly EarlierMessage[], chat: WantedTurn["chat"]): OpenAiTurn {
-  return { chat: { ...chat, content: withEarlier(earlier, chat.content) }, title: titleFrom(chat.content) };
+  const { content } = chat;
+  return { chat: { ...chat, content: withEarlier(earlier, content) }, title: titleFrom(content), sentence: content };
 }
 
 function withEarlier(earlier: readonly EarlierMessage[], message: string): string {

@@ -6,10 +6,12 @@ import { SessionId } from "../../protocol/ids.ts";
 import { confirmationAnswer } from "../../protocol/interaction.ts";
 import { cleanText } from "../../shared/text.ts";
 import { mayBeEmpty } from "../absent.ts";
+import type { RunAddress } from "../live-runs.ts";
 import { unsupported } from "./openai-problem.ts";
 import {
   COMMON,
   type EarlierMessage,
+  modelOf,
   notOfUser,
   type OpenAiTurn,
   readCommon,
@@ -62,7 +64,11 @@ export function responseRoutes(app: Routes, door: OpenAiDoor): void {
       const named = typeof conversation === "string" ? conversation : conversation?.id;
       const continued = body.previous_response_id ? readResponseId(body.previous_response_id) : undefined;
       const sessionId = continued?.sessionId ?? named ?? where.sessionId;
-      const head: ResponseHead = { model: agentId, createdAt, previousId: body.previous_response_id || null };
+      const headOf = (address: RunAddress): ResponseHead => ({
+        model: modelOf(agentId, address),
+        createdAt,
+        previousId: body.previous_response_id || null,
+      });
       const wanted = {
         identity,
         target: {
@@ -76,8 +82,8 @@ export function responseRoutes(app: Routes, door: OpenAiDoor): void {
       };
       return answerWithRun({ ...door, request, reply }, wanted, {
         isStream: body.stream === true,
-        translator: (address) => new ResponseTranslator(address, head),
-        whole: (address, summary) => responseOf(address, head, summary),
+        translator: (address) => new ResponseTranslator(address, headOf(address)),
+        whole: (address, summary) => responseOf(address, headOf(address), summary),
       });
     },
   );

@@ -2,6 +2,7 @@ import type { FastifyRequest } from "fastify";
 import { z } from "zod";
 import { BOUNDS } from "../../config/bounds.ts";
 import { type Catalog, findAgent, restrictionsBy } from "../../config/catalog/catalog.ts";
+import { MAX_CONTENT } from "../../protocol/client-message.ts";
 import { Decision } from "../../protocol/decision.ts";
 import { AppError } from "../../protocol/errors.ts";
 import { FLOOR_STATES, FloorSummary, MAX_FLAGS, Reservation } from "../../protocol/floor.ts";
@@ -9,12 +10,14 @@ import { positionedJson } from "../../protocol/frames.ts";
 import { AgentId, CommandId, FloorId, Name, SessionId, SHORT_NAME, SHORT_NAME_FORM } from "../../protocol/ids.ts";
 import { localeOf } from "../../protocol/locale.ts";
 import { logPosition, parseLogPosition } from "../../protocol/position.ts";
+import { Routed } from "../../protocol/routed.ts";
 import { Session } from "../../protocol/session.ts";
 import type { Clock } from "../../shared/ports/clock.ts";
 import type { StoreEpoch } from "../../store/store.ts";
 import type { VisibleSessions } from "../access/visible-sessions.ts";
 import { sendLargeJson } from "../http/compression.ts";
 import type { CommandContext, Routes } from "../route-context.ts";
+import type { Sentences } from "../sentences.ts";
 import { summaryOf } from "../streams/floor-watch.ts";
 import { LoggedEventSchema } from "./event-schemas.ts";
 import { KeyedBody } from "./session-command.ts";
@@ -74,9 +77,9 @@ async function logJson(sessions: VisibleSessions, { floorId, epoch, before, limi
 /** Floors: their holders, their decisions, and what operators may change. */
 export function floorRoutes(
   app: Routes,
-  context: CommandContext & { catalog: () => Catalog; store: StoreEpoch; clock: Clock },
+  context: CommandContext & { catalog: () => Catalog; sentences: Sentences; store: StoreEpoch; clock: Clock },
 ): void {
-  const { commands, store, clock } = context;
+  const { commands, sentences, store, clock } = context;
   /** Refuse non-operators before the body is read, so that they cost nothing more than the refusal. */
   const admitOperator = async (request: FastifyRequest) => {
     const caller = await context.authenticate(request);
@@ -294,18 +297,35 @@ export function floorRoutes(
         summary: "Preview a decision",
         description: "What the arbiter would decide if this agent requested the floor now. Changes nothing.",
         params: FloorParams,
-        body: z.object({ agentId: AgentId, workspaceId: Name.optional() }),
-        response: { 200: z.object({ success: z.literal(true), decision: Decision }) },
+        body: z
+          .object({
+            agentId: AgentId.optional(),
+            content: z.string().min(1).max(MAX_CONTENT).optional().meta({
+              description: "instead of an agent: a sentence, for the agent that `routing` names",
+            }),
+            workspaceId: Name.optional(),
+          })
+          .refine(({ agentId, content }) => (agentId === undefined) !== (content === undefined), {
+            error: "either agentId or content",
+          }),
+        response: {
+          200: z.object({ success: z.literal(true), decision: Decision.optional(), routed: Routed.optional() }),
+        },
       },
     },
     async (request) => {
-      const floorId = await context.visibleTo(await context.authenticate(request)).floor(request.params.id);
-      const { agentId: name, workspaceId } = request.body;
+      const caller = await context.authenticate(request);
+      const floorId = await context.visibleTo(caller).floor(request.params.id);
+      const { agentId: named, content, workspaceId } = request.body;
+      const routed =
+        content === undefined ? undefined : await sentences.choose(caller, content, { floorId, workspaceId });
+      const name = named ?? routed?.agent;
+      if (name === undefined) return { success: true as const, routed };
       const agentId = findAgent(context.catalog(), name, workspaceId)?.id ?? name;
       const locale = localeOf(request.headers["accept-language"]);
       const whatIf = { type: "floor.what_if" as const, agentId, locale };
       const { decision } = await commands.look(floorId, whatIf, request.trace);
-      return { success: true as const, decision: decision! };
+      return { success: true as const, decision: decision!, ...(routed && { routed }) };
     },
   );
 }

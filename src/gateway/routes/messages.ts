@@ -245,8 +245,7 @@ export function messageRoutes(app: Routes, context: Context): void {
   }
 
   async function commandOf(message: ClientMessage, target: Target, identity: Identity): Promise<Command> {
-    const { sessionId, routed } = target;
-    if (routed?.ignored) return { type: "floor.ignore", routed };
+    const { sessionId } = target;
     switch (message.type) {
       case "chat":
       case "image":

@@ -150,6 +150,55 @@ test("a router agent names who hears a sentence, and an answer that is no name o
   expect(routedIn(other)).toMatchObject({ by: "default", passed: [{ row: 6, why: "unknown" }] });
 });
 
+test("a what-if with a sentence says who would hear it and what would be decided, and changes nothing", async () => {
+  const ann = new E2eClient(node);
+  await ann.hold("music");
+  const { position } = await ann.floor();
+  const whatIf = (body: object) => node.post(`${ann.floorPath}/what-if`, body);
+  const body = await accepted(whatIf({ content: "tell me a joke" }));
+  expect(body).toMatchObject({ decision: { outcome: "rejected" }, routed: { agent: "chat", row: 2 } });
+  expect(await accepted(whatIf({ content: "mhm" }))).toMatchObject({ routed: { ignored: true } });
+  for (const wrong of [{}, { content: "mhm", agentId: "chat" }])
+    expect((await refused(whatIf(wrong))).errorCode).toBe("bad_request");
+  expect((await ann.floor()).position).toBe(position);
+});
+
+test("the model auto, and a chat without an agent, are heard by the agent that routing names", async () => {
+  const ann = new E2eClient(node);
+  const complete = (content: string, fields: object = {}) =>
+    node.post("/v1/chat/completions", {
+      model: "auto",
+      user: ann.userId,
+      messages: [{ role: "user", content }],
+      ...fields,
+    });
+  expect(await accepted(complete("trip"))).toMatchObject({
+    model: "trips",
+    choices: [{ message: { content: "Where do you want to go?" } }],
+  });
+  const earlier = [
+    { role: "user", content: "tell me a joke" },
+    { role: "user", content: "trip" },
+  ];
+  expect(await accepted(complete("", { messages: earlier }))).toMatchObject({ model: "trips" });
+  const named = { metadata: { session: `s-${ann.userId}` } };
+  expect(await accepted(complete("tell me a joke", named))).toMatchObject({ model: "chat" });
+  expect((await ann.see(`s-${ann.userId}`)).agentId).toBe("chat");
+  expect(await accepted(complete("trip", named))).toMatchObject({ model: "auto" });
+  expect((await ann.see(`s-${ann.userId}`)).agentId).toBe("chat");
+  const ignored = await fetch(`${node.url}/v1/chat/completions`, {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify({ model: "auto", user: ann.userId, messages: [{ role: "user", content: "mhm" }] }),
+  });
+  expect(ignored.status).toBe(403);
+  expect(await ignored.json()).toMatchObject({ error: { code: "rejected", routed: { ignored: true } } });
+  const page = { id: `c-${ann.userId}`, userId: ann.userId };
+  const message = { id: "m1", role: "user", parts: [{ type: "text", text: "trip" }] };
+  const { text } = await node.post("/api/chat", { ...page, messages: [message] });
+  expect(text).toContain("Where do you want to go?");
+});
+
 test("a sentence of 100 KB is heard by its beginning", async () => {
   const ann = new E2eClient(node);
   const long = "la ".repeat(33_000);
