@@ -57,6 +57,17 @@ export function addPolicyCommands({ add, end }: Pick<CommandLine, "add" | "end">
       end(await checkCatalog(file ?? usualCatalogPath(), process.stdout, env, { strict, matrix: query }));
     });
 
+  add("route", "Say which agent hears a sentence that names none, by the catalogue's routing.", [
+    "Exit code: 0; 1 if the catalogue has faults; 2 if it cannot be read.",
+  ])
+    .argument("<sentence>", "what is said, in quotes")
+    .argument("[file]", "the catalogue; default: the one that a node would use")
+    .option("--json", "print the facts as JSON")
+    .action(async (sentence: string, file: string | undefined, { json = false }: { json?: boolean }) => {
+      const { routeSentence } = await import("./route.ts");
+      end(await routeSentence(sentence, file ?? usualCatalogPath(), process.stdout, json));
+    });
+
   add("simulate", "Play a script of requests on a virtual clock, and check what it expects.", [
     "docs/use/policy.md has the keys of a script.",
     "Exit code: 0; 1 if an expectation does not hold or a file has faults; 2 if a file cannot be read.",

@@ -1,5 +1,6 @@
 import { audible, everyone } from "../actors/floor/floor-state.ts";
 import type { Decision } from "../protocol/decision.ts";
+import type { Routed } from "../protocol/routed.ts";
 import type { PlayExpectation, Range, StepExpectation } from "./script.ts";
 import type { SteppedFloor } from "./stepped-floor.ts";
 import { audibleMs, type Tally } from "./tally.ts";
@@ -18,6 +19,8 @@ export interface StepFacts {
   readonly floor: SteppedFloor;
   /** Of the step's own request. */
   readonly decision: Decision | undefined;
+  /** Which agent hears the step's sentence. */
+  readonly routed: Routed | undefined;
   /** The session of a name; undefined if it has ended, or never was. */
   readonly idOf: (name: string) => string | undefined;
 }
@@ -33,6 +36,7 @@ export function checkStep(
     void checks.push({ line, text: `at ${time} ${text}`, ...(!isMet && { fault: otherwise() }) });
   const { floor } = facts.floor.context;
 
+  checkRouted(expected, facts.routed, check);
   checkDecision(expected, facts.decision, check);
 
   const sounding = audible(floor).map((contender) => ({
@@ -70,6 +74,13 @@ export function checkStep(
 }
 
 type Compare = (text: string, isMet: boolean, otherwise: () => string) => void;
+
+function checkRouted({ agent, ignored }: StepExpectation, routed: Routed | undefined, check: Compare): void {
+  const row = routed?.row === undefined ? "" : `, by row ${routed.row}`;
+  const found = () => (routed ? `${routed.agent ?? "nobody"} hears it${row}` : "there was no sentence");
+  if (agent !== undefined) check(`${agent} hears it`, routed?.agent === agent, found);
+  if (ignored !== undefined) check(`ignored: ${ignored}`, (routed?.ignored === true) === ignored, found);
+}
 
 function checkDecision(expected: StepExpectation, decision: Decision | undefined, check: Compare): void {
   const said = decision ? `${decision.outcome}, ${decision.reason}: “${decision.say}”` : "there was no decision";

@@ -1,13 +1,14 @@
 import { acceptsTurns, type Catalog } from "../config/catalog/catalog.ts";
 import { type Fault, sortFaults } from "../config/fault.ts";
 import { suggest } from "../config/nearest.ts";
+import { agentsThatHear } from "../routing/route.ts";
 import type { PlayExpectation, Range, ReadScript, Script, Step, StepExpectation } from "./script.ts";
 
 type Path = readonly (string | number)[];
 
 /** The actions of a session that is there. */
 const OF_SESSION = ["resumes", "pauses", "ends", "dies", "returns", "switches"] as const;
-const OF_AGENT = ["asks", "to", "disable", "enable"] as const;
+const OF_AGENT = ["asks", "router", "to", "disable", "enable"] as const;
 const OF_FLAG = ["set", "clear"] as const;
 
 /** The catalogues that the steps of a script put in place. */
@@ -35,6 +36,8 @@ class NameCheck {
   /** Agents that take turns, in one of the catalogues. */
   readonly #talking: ReadonlySet<string>;
   readonly #flags: ReadonlySet<string>;
+  /** Agents that a sentence may reach, in one of the catalogues. */
+  readonly #hearing: ReadonlySet<string>;
   /** The sessions that steps have begun so far, with how many of each name. */
   readonly #begun = new Map<string, number>();
   /** Agents of sessions. */
@@ -47,6 +50,7 @@ class NameCheck {
     const entries = catalogs.flatMap(({ agents }) => [...agents.values()]);
     this.#agents = new Set(entries.map(({ id }) => id));
     this.#talking = new Set(entries.filter(acceptsTurns).map(({ id }) => id));
+    this.#hearing = new Set(catalogs.flatMap(agentsThatHear));
     const rules = catalogs.flatMap(({ priorityRules, restrictions }) => [...priorityRules, ...restrictions]);
     this.#flags = new Set(rules.flatMap(({ when }) => when ?? []));
   }
@@ -93,19 +97,29 @@ class NameCheck {
 
   /** Note the sessions that steps begin. */
   #begin(steps: readonly Step[], times: number): void {
-    for (const { asks, says, as, to, repeat = 1, steps: inner } of steps) {
+    for (const step of steps) {
+      const { as, to, repeat = 1, steps: inner } = step;
       if (inner) this.#begin(inner, times * repeat);
       if (to !== undefined) this.#used.add(to);
-      const agent = asks ?? (says !== undefined && (as !== undefined || this.#agents.has(says)) ? says : undefined);
-      if (agent === undefined) continue;
-      this.#used.add(agent);
-      const name = as ?? agent;
-      this.#begun.set(name, (this.#begun.get(name) ?? 0) + times);
+      for (const agent of this.#agentsOf(step)) this.#note(agent, as ?? agent, times);
     }
+  }
+
+  /** The agents of the sessions that a step may begin. */
+  #agentsOf({ asks, says, hears, as }: Step): readonly string[] {
+    if (hears !== undefined) return [...this.#hearing];
+    if (asks !== undefined) return [asks];
+    return says !== undefined && (as !== undefined || this.#agents.has(says)) ? [says] : [];
+  }
+
+  #note(agent: string, name: string, times: number): void {
+    this.#used.add(agent);
+    this.#begun.set(name, (this.#begun.get(name) ?? 0) + times);
   }
 
   #checkExpectation(expected: StepExpectation, path: Path): void {
     const { heard = [], silent, ended, ...rest } = expected;
+    this.#mustBeAgent(expected.agent, [...path, "agent"]);
     for (const [index, { name }] of heard.entries()) this.#mustHaveBegun(name, [...path, "heard", index]);
     for (const [index, name] of (silent ?? []).entries()) this.#mustHaveBegun(name, [...path, "silent", index]);
     for (const [index, name] of (ended ?? []).entries()) this.#mustHaveBegun(name, [...path, "ended", index]);

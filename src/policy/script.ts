@@ -5,6 +5,7 @@ import { explain, explainIssues } from "../config/catalog/explanation.ts";
 import { readYaml } from "../config/catalog/yaml-text.ts";
 import { type Fault, sortFaults } from "../config/fault.ts";
 import { duration } from "../config/quantities.ts";
+import { MAX_CONTENT } from "../protocol/client-message.ts";
 import { OUTCOMES, REASONS } from "../protocol/decision.ts";
 import { AgentId, Name } from "../protocol/ids.ts";
 import { Locale } from "../protocol/locale.ts";
@@ -67,6 +68,9 @@ const heardSession = z.union([
 
 /** What a script expects right after a step. */
 const StepExpectation = z.strictObject({
+  /** The agent that hears the step's sentence, or that nobody does. */
+  agent: AgentId.optional(),
+  ignored: z.boolean().optional(),
   /** Of the step's own request. */
   outcome: z.enum(OUTCOMES).optional(),
   reason: z.enum(REASONS).optional(),
@@ -110,6 +114,7 @@ export type Range = NonNullable<PlayExpectation["heard"]>;
 const ACTIONS = [
   "asks",
   "says",
+  "hears",
   "resumes",
   "pauses",
   "ends",
@@ -137,6 +142,10 @@ const stepFields = {
   locale: Locale.optional(),
   /** A message: a turn of the session, or of a new one of the agent. */
   says: name.optional(),
+  /** A sentence of the user, for the agent that `routing` names. */
+  hears: z.string().min(1).max(MAX_CONTENT).optional(),
+  /** What a router agent answers that is asked about it; absent: nothing in time. */
+  router: AgentId.optional(),
   /** The turn ends with a failure. */
   fails: z.boolean().optional(),
   resumes: name.optional(),
@@ -176,6 +185,7 @@ const Step: z.ZodType<Step> = z
     if (actions.length === 0 && !step.expect && step.at === undefined && step.after === undefined)
       blame(`must do something (${ACTIONS.join(", ")}), expect something or let time pass (at, after)`);
     if (step.at !== undefined && step.after !== undefined) blame("must have at or after, not both");
+    if (step.router !== undefined && step.hears === undefined) blame("must not have router without hears");
     if ((step.switches === undefined) !== (step.to === undefined)) blame("needs both switches and to");
     if ((step.repeat === undefined) !== (step.steps === undefined)) blame("needs both repeat and steps");
     if (step.repeat !== undefined && (step.at !== undefined || step.after !== undefined || step.expect)) {

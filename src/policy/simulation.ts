@@ -1,10 +1,12 @@
 import { isAudible } from "../actors/session/session-context.ts";
 import { acceptsTurns, type Catalog } from "../config/catalog/catalog.ts";
 import type { Decision } from "../protocol/decision.ts";
-import type { MessageId, RunId, SessionId } from "../protocol/ids.ts";
+import type { AgentId, MessageId, RunId, SessionId } from "../protocol/ids.ts";
 import type { Command } from "../protocol/internal/command.ts";
 import type { Reply } from "../protocol/internal/reply.ts";
 import type { RunOutcome } from "../protocol/internal/run.ts";
+import type { Routed } from "../protocol/routed.ts";
+import { type RouteAnswer, type RouteQuestion, route } from "../routing/route.ts";
 import { WallClock } from "../shared/wall-clock.ts";
 import { type Check, checkPlay, checkStep } from "./expectations.ts";
 import { type PlayedEvent, PlayedLog } from "./played-log.ts";
@@ -62,6 +64,15 @@ interface Turn {
   doneAt?: number | undefined;
 }
 
+/** Whom a message is for: a session that is known, or a new one. */
+interface Addressee {
+  readonly known: string | undefined;
+  /** The name of a new session. */
+  readonly called: string;
+  readonly agentId: AgentId;
+  readonly routed?: Routed | undefined;
+}
+
 interface Ending {
   forMs: number;
   /** In the floor's time; undefined: the session was not audible yet. */
@@ -82,6 +93,10 @@ class Simulation {
   readonly #counts = new Map<string, number>();
   readonly #turns = new Map<string, Turn>();
   readonly #endings = new Map<string, Ending>();
+  /** When each session was spoken to last, in the floor's time; the newest last. */
+  readonly #spokenTo = new Map<SessionId, number>();
+  /** Who hears the step's sentence. */
+  #routed: Routed | undefined;
   #messages = 0;
   #steps = 0;
 
@@ -125,9 +140,10 @@ class Simulation {
       }
       if (step.at !== undefined) this.#passTo(this.#clock.next(this.#floor.now, step.at.msOfDay, step.at.day));
       else if (step.after !== undefined) this.#passTo(this.#floor.now + step.after);
+      this.#routed = undefined;
       const decision = this.#act(step, line);
       if (step.expect) {
-        const facts = { floor: this.#floor, decision, idOf: (name: string) => this.#idOf(name) };
+        const facts = { floor: this.#floor, decision, routed: this.#routed, idOf: (name: string) => this.#idOf(name) };
         const time = new Date(this.#clock.shownAt(this.#floor.now)).toISOString().slice(11, 19);
         this.#checks.push(...checkStep(step.expect, facts, { line, time }));
       }
@@ -163,6 +179,7 @@ class Simulation {
   #act(step: Step, line: number): Decision | undefined {
     if (step.asks !== undefined) return this.#request(step, step.asks);
     if (step.says !== undefined) return this.#says(step, step.says, line);
+    if (step.hears !== undefined) return this.#hears(step, step.hears);
     const name = SESSION_ACTIONS.map((each) => step[each]).find((each) => each !== undefined);
     if (name === undefined) return this.#actOnFloor(step, line);
     const sessionId = this.#idOf(name) as SessionId | undefined;
@@ -209,21 +226,48 @@ class Simulation {
   }
 
   #says(step: Step, name: string, line: number): Decision | undefined {
-    this.#messages += 1;
     const known = step.as === undefined ? this.#idOf(name) : undefined;
     const agent = this.#floor.catalog.agents.get(known ? this.#floor.session(known)!.context.numbers.agentId : name);
     if (!agent) throw new ScriptFault(line, `there is neither a session nor an agent ${name}`);
     if (!acceptsTurns(agent)) throw new ScriptFault(line, `${agent.id} is external and takes no turns: use asks`);
-    const called = step.as ?? name;
+    return this.#talk(step, { known, called: step.as ?? name, agentId: agent.id });
+  }
+
+  /** A sentence: the first row of `routing` that fits says who hears it. */
+  #hears(step: Step, sentence: string): Decision | undefined {
+    const { catalog } = this.#floor;
+    const steps = route(catalog, sentence, { isOperator: true });
+    let asked = steps.next();
+    while (!asked.done) asked = steps.next(this.#answer(asked.value, step));
+    const { routed: choice, sessionId: known } = asked.value;
+    const routed = { ...choice, took: 0 };
+    this.#routed = routed;
+    if (choice.agent === undefined) return this.#send({ type: "floor.ignore", routed });
+    return this.#talk(step, { known, called: step.as ?? choice.agent, agentId: choice.agent, routed });
+  }
+
+  /** Replies have no words here, so only a session that was spoken to goes on. */
+  #answer(asked: RouteQuestion, { router }: Step): RouteAnswer {
+    if (asked.kind === "ask") return router === undefined ? { why: "late" } : { named: router };
+    const last = [...this.#spokenTo].findLast(([id]) => !this.#isOver(id));
+    if (!last || this.#floor.time - last[1] > asked.withinMs) return undefined;
+    return { sessionId: last[0], agentId: this.#floor.session(last[0])!.context.numbers.agentId };
+  }
+
+  #talk(step: Step, { known, called, agentId, routed }: Addressee): Decision | undefined {
+    this.#messages += 1;
     const sessionId = (known ?? this.#newId(called)) as SessionId;
     const runId = `run-${this.#messages}` as RunId;
     this.#turns.set(runId, { sessionId, runId, fails: step.fails ?? false, forMs: step.for ?? TURN_MS });
     const turn = { messageId: `message-${this.#messages}` as MessageId, runId, content: "…" };
-    const session = { sessionId, agentId: agent.id, userId: this.#floor.userId };
-    const command: Command = { type: "session.chat", sessionId, turn, ...(known === undefined && { session }) };
+    const session = { sessionId, agentId, userId: this.#floor.userId };
+    const command: Command = { type: "session.chat", sessionId, turn, ...(known === undefined && { session }), routed };
     const { reply, facts } = this.#floor.send(command);
-    if (reply.ok) this.#keepId(called, sessionId);
-    else this.#turns.delete(runId);
+    if (reply.ok) {
+      this.#keepId(called, sessionId);
+      this.#spokenTo.delete(sessionId);
+      this.#spokenTo.set(sessionId, this.#floor.time);
+    } else this.#turns.delete(runId);
     this.#record(facts);
     return decisionOf(reply);
   }

@@ -49,6 +49,12 @@ export function* route(
   return walk.fallBack();
 }
 
+/** The agents that a sentence without an agent may reach: those of the rows, and the default agent. */
+export function agentsThatHear({ routing, defaultAgentId }: Catalog): AgentId[] {
+  const named = routing.rows.flatMap((row) => (row.kind === "ask" ? row.among : "agent" in row ? [row.agent] : []));
+  return [...new Set([...named, defaultAgentId])];
+}
+
 /** One sentence on its way down the rows. */
 class Walk {
   readonly #catalog: Catalog;

@@ -10,6 +10,7 @@ import { differenceText } from "./difference-text.ts";
 import { findIdleSettings } from "./idle-settings.ts";
 import { type MatrixFormat, matrixText } from "./matrix-text.ts";
 import { findOrderRisks, findRefusedCalls, whyOrderUnchecked } from "./order-risks.ts";
+import { findRoutingRisks } from "./routing-risks.ts";
 import { findSharingRisks } from "./sharing-risks.ts";
 import { findSilenceRisks } from "./silence-risks.ts";
 import { findTies, whyTiesUnchecked } from "./ties.ts";
@@ -65,6 +66,7 @@ export async function checkCatalog(
     ...findTies(read),
     ...findOrderRisks(read),
     ...findIdleSettings(read),
+    ...findRoutingRisks(read),
   ];
   for (const warning of warnings.slice(0, MAX_WARNINGS)) print(`warning: ${warning}`);
   if (warnings.length > MAX_WARNINGS) print(`warning: and ${warnings.length - MAX_WARNINGS} more`);

@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { checkCatalog } from "../../../src/cli/check/check.ts";
+import { routeSentence } from "../../../src/cli/route.ts";
 import { readNodeCatalog } from "../../../src/node/node-catalog.ts";
 
 let folder: string;
@@ -413,4 +414,46 @@ it("what is not looked at is said, and is no warning", async () => {
     0,
     ["not checked: whether the last 2 rules and users make agents equal: that is checked of the first 500"],
   ]);
+});
+
+it("rows of routing that never decide, shared patterns and agents that no row reaches are warned of", async () => {
+  const agents = agentsOf(
+    "name: a",
+    "name: b, priority: 40",
+    "name: c, priority: 30, enabled: false",
+    "name: d, priority: 20",
+  );
+  const rows = [
+    "{ says: [Joke, fun], agent: b }",
+    "{ says: joke, agent: a }",
+    "{ says: x, agent: c }",
+    "{ agent: a }",
+    "{ continues: 30s }",
+  ];
+  const routing = `routing:\n${rows.map((row) => `  - ${row}\n`).join("")}`;
+  expect((await warningsOf(agents + routing)).filter((line) => line.startsWith("routing"))).toEqual([
+    "routing: row 3 never decides: c is disabled",
+    "routing: row 5 never comes: row 4 takes every sentence",
+    "routing: rows 1 and 2 share the pattern joke: row 1 decides",
+    "routing: no row reaches d: only a message that names the agent does",
+  ]);
+  expect((await warningsOf(agents)).filter((line) => line.startsWith("routing"))).toEqual([]);
+});
+
+it("route says who hears a sentence, and which rows the catalogue alone does not decide", async () => {
+  const rows = ["{ continues: 30s }", "{ says: 'play (?<what>.+)', agent: b }", "{ ask: a, among: [b] }"];
+  await writeFile(path, `${agentsOf("name: a", "name: b")}routing:\n${rows.map((row) => `  - ${row}\n`).join("")}`);
+  const say = async (sentence: string, asJson = false) => {
+    let printed = "";
+    expect(await routeSentence(sentence, path, { write: (piece) => (printed += piece) }, asJson)).toBe(0);
+    return printed;
+  };
+  expect(await say("play jazz")).toBe(
+    "b hears it: row 2 of routing (says)\n  what: jazz\nbefore it, row 1: a session that was spoken to, or asked, within 30 s goes on\n",
+  );
+  expect(await say("hello")).toContain("a hears it: no row of routing fits, and it is the default agent\n");
+  expect(await say("hello")).toContain("before it, row 3: a is asked, and may name b\n");
+  expect(JSON.parse(await say("play jazz", true))).toMatchObject({ agent: "b", row: 2, before: [1] });
+  await writeFile(path, "agents: 1");
+  expect(await routeSentence("x", path, { write: () => {} }, false)).toBe(1);
 });

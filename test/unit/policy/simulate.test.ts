@@ -122,7 +122,7 @@ test("the faults of a script are all named with their places", async () => {
       "script.yaml:4:5 steps[1]: must do one thing, not asks and pauses",
       "script.yaml:5:5 steps[2]: needs both repeat and steps",
       "script.yaml:6:14 steps[3].after: must be a duration: a whole number and ms, s, m, h or d, as in 30s",
-      "script.yaml:7:5 steps[4]: must do something (asks, says, resumes, pauses, ends, dies, returns, switches, set, clear, clock, catalogue, stop, disable, enable, repeat), expect something or let time pass (at, after)",
+      "script.yaml:7:5 steps[4]: must do something (asks, says, hears, resumes, pauses, ends, dies, returns, switches, set, clear, clock, catalogue, stop, disable, enable, repeat), expect something or let time pass (at, after)",
     ]
   `);
   expect((await run(`${path}.missing`)).code).toBe(2);
@@ -333,4 +333,47 @@ expect:
   const { checks, startedAt, endedAt } = playText(script, carCatalog());
   expect(checks.filter(({ fault }) => fault)).toEqual([]);
   expect(Math.round((endedAt - startedAt) / 86_400_000)).toBe(364);
+});
+
+describe("sentences", () => {
+  const catalog = makeCatalog(
+    [
+      { name: "dialog", priority: 40, after_turn: "yield" },
+      { name: "chat", priority: 10 },
+      { name: "navigation", priority: 80, interruptible: false },
+      { name: "router" },
+    ],
+    {
+      default_agent: "dialog",
+      routing: [
+        { says: "mhm", ignore: true },
+        { says: "joke", agent: "chat" },
+        { continues: "30s" },
+        { ask: "router", among: ["navigation"] },
+      ],
+    },
+  );
+
+  test("a script says sentences, and expects who hears them and what is decided", () => {
+    const script = `steps:
+  - { at: "08:00", hears: take me home, router: navigation, expect: { agent: navigation, outcome: granted } }
+  - { after: 2s, hears: tell me a joke, expect: { agent: chat, outcome: rejected, heard: [navigation] } }
+  - { after: 1s, hears: mhm, expect: { ignored: true, heard: [navigation] } }
+  - { ends: navigation }
+  - { after: 60s, hears: hello, expect: { agent: dialog, ignored: false, heard: [dialog] } }
+  - { after: 20s, hears: and then, expect: { agent: dialog, heard: [dialog] } }
+  - { after: 60s, hears: hello, as: other, expect: { agent: dialog, heard: [other] } }`;
+    const played = playText(script, catalog);
+    expect(failures(played)).toEqual([]);
+    expect(played.checks).toHaveLength(14);
+    const routed = played.events.filter(({ type }) => type === "routed");
+    expect(routed.map(({ data }) => (data as { by: string }).by)).toEqual([
+      ...["ask", "says", "says", "default", "continues", "default"],
+    ]);
+  });
+
+  test("an expectation of another agent fails, and says which row decided", () => {
+    const script = `steps: [{ at: "08:00", hears: a joke, expect: { agent: dialog } }]`;
+    expect(failures(playText(script, catalog))).toEqual([[1, "chat hears it, by row 2"]]);
+  });
 });
