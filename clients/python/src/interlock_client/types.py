@@ -1378,7 +1378,8 @@ class FlagsAnswer(TypedDict):
 
 class WhatIfAnswer(TypedDict):
     success: Literal[True]
-    decision: Decision
+    decision: NotRequired[Decision]
+    routed: NotRequired[Routed]
 
 
 ReplayAnswer = TypedDict(
