@@ -89,7 +89,13 @@ export function messageRoutes(app: Routes, context: Context): void {
     body: ClientMessage,
     response: { 200: MessageAnswer },
   };
-  app.post("/message", { schema }, async (request) => {
+  /** What a person says needs no `type`. The document of the API requires it: a union without it is ambiguous. */
+  const preValidation = async ({ body }: { body: unknown }) => {
+    if (typeof body === "object" && body !== null && "content" in body && !("type" in body)) {
+      Object.assign(body, { type: "chat" });
+    }
+  };
+  app.post("/message", { schema, preValidation }, async (request) => {
     const caller = await context.authenticate(request);
     const message = request.body;
     flow.onHop?.("message", message.type);

@@ -38,6 +38,15 @@ test("a quick chat without agent and user has the default agent and a floor of i
   expect(session).toMatchObject({ agentId: "general", floorId: `s:${body.sessionId}` });
 });
 
+test("a message without a type is a chat, and one of an unknown type is refused", async () => {
+  const userId = node.newId("ann");
+  const { decision } = await accepted(node.post("/message", { userId, content: "nod" }));
+  expect(decision).toMatchObject({ outcome: "granted" });
+  expect((await refused(node.post("/message", { type: "shout", userId, content: "nod" }))).errorCode).toBe(
+    "bad_request",
+  );
+});
+
 test("a quick chat that is rejected, whatever priority it asks for, leaves no session and its connection unbound", async () => {
   const ann = new E2eClient(node);
   await ann.hold("phone");
