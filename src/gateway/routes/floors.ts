@@ -307,7 +307,8 @@ export function floorRoutes(
           })
           .refine(({ agentId, content }) => (agentId === undefined) !== (content === undefined), {
             error: "either agentId or content",
-          }),
+          })
+          .meta({ minProperties: 1 }),
         response: {
           200: z.object({ success: z.literal(true), decision: Decision.optional(), routed: Routed.optional() }),
         },
