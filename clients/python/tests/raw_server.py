@@ -28,8 +28,10 @@ class RawServer:
         self._sockets: List[socket.socket] = []
         self._server = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._server.getsockname()[1]}"
-        #: Set when an answer was sent.
+        #: Released for each answer that was sent.
         self.answered = threading.Semaphore(0)
+        #: Released for each client that closed a connection that stays open.
+        self.left = threading.Semaphore(0)
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
@@ -67,6 +69,16 @@ class RawServer:
                 pass
             connection.close()
         self.answered.release()
+        if stays and _is_left(connection):
+            self.left.release()
+
+
+def _is_left(connection: socket.socket) -> bool:
+    """Waits until the client has closed the connection."""
+    try:
+        return connection.recv(1) == b""
+    except OSError:
+        return True
 
 
 def _read(connection: socket.socket) -> Optional[Heard]:

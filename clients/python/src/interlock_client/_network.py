@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import ssl
+from functools import lru_cache
 from typing import Any, Dict, Mapping, Optional, Tuple, Type
 
 import httpx
@@ -28,7 +31,20 @@ def pool_options(options: Mapping[str, Any]) -> Dict[str, Any]:
 
     Requests never wait for one another: a stream holds its connection for hours.
     """
-    return {"limits": httpx.Limits(max_connections=None, max_keepalive_connections=20), **options}
+    own: Dict[str, Any] = {"limits": httpx.Limits(max_connections=None, max_keepalive_connections=20)}
+    if _OF_TLS.isdisjoint(options):
+        own["verify"] = _certificates()
+    return {**own, **options}
+
+
+#: Options that decide about certificates.
+_OF_TLS = frozenset(["verify", "cert", "trust_env", "http2", "transport", "mounts"])
+
+
+@lru_cache(maxsize=1)
+def _certificates() -> ssl.SSLContext:
+    """Those that httpx trusts. To read them takes long, so all clients of a process share them."""
+    return httpx.create_ssl_context()
 
 
 def stream_headers(headers: Headers) -> Dict[str, str]:
@@ -41,6 +57,7 @@ class Sockets:
 
     def __init__(self) -> None:
         self._stream: Any = None
+        self._process = os.getpid()
         self._is_cut = False
 
     def note(self, name: str, info: Mapping[str, Any]) -> None:
@@ -51,6 +68,8 @@ class Sockets:
 
     def cut(self) -> None:
         self._is_cut = True
+        if self._process != os.getpid():
+            return  # It would end the connection of the parent.
         of: Optional[Any] = self._stream and self._stream.get_extra_info("socket")
         if of is None:
             return

@@ -117,6 +117,7 @@ class Exchange:
         self._settings = settings
         self._request = request
         self._begun = now
+        #: Attempts that failed, also those that were not sent, because there was no token.
         self._tries = 0
         self._url = url_of(settings, request.path, request.query)
         self._key = None if request.method == "GET" else request.idempotency_key or new_key()
@@ -129,7 +130,6 @@ class Exchange:
 
         :param own_headers: those of every request of this client
         """
-        self._tries += 1
         request = self._request
         timeout_s = _LONG_TIMEOUT_S if request.is_long else self._settings.timeout_s
         if request.within_s is not None:
@@ -149,6 +149,7 @@ class Exchange:
         """
         if not failure.wants_repeat:
             raise failure
+        self._tries += 1
         if self._key is not None:
             failure.facts["commandId"] = self._key
         retry_after_s = (failure.retry_after_ms or 0) / 1_000
