@@ -70,6 +70,11 @@ const ANSWERS: Record<string, string> = {
   getReadiness: "Readiness",
   listNodes: "NodeList",
   forgetUser: "ForgottenUser",
+  listUsage: "UsagePage",
+  listRuns: "RunPage",
+  cancelRun: "CancelledRun",
+  listWebhooks: "WebhookList",
+  testWebhook: "WebhookAnswer",
 };
 /** Components that no answer refers to: the events of streams, and the form of every failure. */
 const COMPONENTS = ["Problem", "SessionStreamEvent", "FloorStreamEvent", "FloorsStreamEvent", "ConnectionStreamEvent"];

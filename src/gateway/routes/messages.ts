@@ -54,7 +54,7 @@ const MessageAnswer = TurnAnswer.extend({
     .optional()
     .meta({ description: "in reply to `heartbeat`: the lease ran out, so only a request brings the session back" }),
   playedUpTo: z
-    .number()
+    .int()
     .optional()
     .meta({ description: "in reply to `played`: the position that counts; other than `upTo`: `upTo` changed nothing" }),
   leaseUntil: z

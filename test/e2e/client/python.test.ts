@@ -1,10 +1,12 @@
 import { execFile } from "node:child_process";
 import { once } from "node:events";
+import { writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { beforeAll, expect, onTestFinished, test } from "vitest";
+import { readPage } from "../../docs/page.ts";
 import { BARE_ENV } from "../../support/agents/bare-env.ts";
 import { E2E_AGENTS } from "../../support/catalogs/e2e-catalog.ts";
 import { CuttingProxy } from "../../support/networks/cutting-proxy.ts";
@@ -12,6 +14,7 @@ import { LosingProxy } from "../../support/networks/losing-proxy.ts";
 import { makeInstallation } from "../../support/nodes/child-server.ts";
 import { describeWith } from "../../support/programs/suites.ts";
 import { freePort } from "../../support/servers/free-port.ts";
+import { makeFolder } from "../../support/stores/sqlite-place.ts";
 
 const execute = promisify(execFile);
 const ROOT = join(import.meta.dirname, "../../..");
@@ -74,16 +77,22 @@ describeWith(["python"], "the Python client", (python) => {
       ({ stdout, stderr }) => `${stdout}${stderr}`,
     );
   let types: Promise<string>;
-  beforeAll(() => {
+  beforeAll(async () => {
+    const { folder, remove } = await makeFolder();
+    const programs = readPage("docs/use/python.md").blocks.filter(({ info }) => info.startsWith("python"));
+    expect(programs.length).toBeGreaterThan(4);
+    const files = programs.map((_, index) => join(folder, `program_${index}.py`));
+    await Promise.all(programs.map(({ text }, index) => writeFile(files[index]!, text)));
     const cache = `--cache-dir=${join(ROOT, "node_modules/.cache/mypy")}`;
-    types = complaintOf(["-m", "mypy", cache, "src", "tests", join(ROOT, "examples/python-voice/voice.py")]);
+    const voice = join(ROOT, "examples/python-voice/voice.py");
+    types = complaintOf(["-m", "mypy", cache, "src", "tests", voice, ...files]).finally(remove);
   });
 
   test("its tests hold, against a node that is killed, cut off, and whose answers are lost", async () => {
     expect(await complaintOf(["-W", "error", "-m", "pytest"], await startStage(python))).toBe("");
   });
 
-  test("its package, its tests and the voice loop pass mypy --strict", async () => {
+  test("its package, its tests, the programs of its page and the voice loop pass mypy --strict", async () => {
     expect(await types).toBe("");
   });
 });

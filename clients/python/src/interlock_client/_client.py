@@ -18,6 +18,7 @@ from ._stream_state import StreamStatus
 from .types import (
     AgentsAnswer,
     ArchivedAnswer,
+    CancelledRun,
     CatalogueDifference,
     ConnectionStreamEvent,
     CreatedSession,
@@ -42,12 +43,16 @@ from .types import (
     QueuePage,
     Readiness,
     ReplayAnswer,
+    RunPage,
     Session,
     SessionAnswer,
     SessionPage,
     SessionState,
     SessionStreamEvent,
     TurnAnswer,
+    UsagePage,
+    WebhookAnswer,
+    WebhookList,
     WhatIfAnswer,
     WithdrawnAnswer,
 )
@@ -776,6 +781,80 @@ class Client:
     def get_open_api(self) -> Dict[str, Any]:
         """The API as an OpenAPI document."""
         return cast(Dict[str, Any], self._get(["openapi.json"]))
+
+    def list_usage(
+        self,
+        *,
+        owner_id: Optional[str] = None,
+        agent_id: Optional[str] = None,
+        first_day: Optional[str] = None,
+        last_day: Optional[str] = None,
+        after: Optional[str] = None,
+        limit: Optional[int] = None,
+    ) -> UsagePage:
+        """What turns used by day, owner and agent: of all owners for operators, else of the caller.
+
+        :param owner_id: for operators; default: all owners
+        :param first_day: of UTC, such as ``2026-11-28``
+        :param last_day: the same
+        :param after: ``next`` of the previous page
+        :param limit: 1 to 1,000; default 100
+        """
+        query = {
+            "ownerId": owner_id,
+            "agentId": agent_id,
+            "from": first_day,
+            "to": last_day,
+            "after": after,
+            "limit": limit,
+        }
+        return cast(UsagePage, self._get(["usage"], query))
+
+    def list_runs(
+        self,
+        *,
+        state: Optional[str] = None,
+        agent_id: Optional[str] = None,
+        user_id: Optional[str] = None,
+        min_age_ms: Optional[int] = None,
+        max_age_ms: Optional[int] = None,
+        after: Optional[str] = None,
+        limit: Optional[int] = None,
+    ) -> RunPage:
+        """A page of the runs that have not ended, or that failed: of all sessions for operators, else of the caller's.
+
+        :param state: default: all but ``failed``
+        :param min_age_ms: only runs at least so old, in ms
+        :param max_age_ms: only runs at most so old, in ms
+        :param after: ``next`` of the previous page
+        :param limit: 1 to 500; default 100
+        """
+        query = {
+            "state": state,
+            "agentId": agent_id,
+            "userId": user_id,
+            "minAgeMs": min_age_ms,
+            "maxAgeMs": max_age_ms,
+            "after": after,
+            "limit": limit,
+        }
+        return cast(RunPage, self._get(["runs"], query))
+
+    def cancel_run(self, run_id: str, *, idempotency_key: Optional[str] = None) -> CancelledRun:
+        """End a run that has not ended.
+
+        :raises ClientError: ``not_found`` if it has, or is unknown
+        """
+        return cast(CancelledRun, self._post(["runs", run_id, "cancel"], {}, idempotency_key))
+
+    def list_webhooks(self) -> WebhookList:
+        """The webhooks of the node's file, and what waits for their receivers, for operators."""
+        return cast(WebhookList, self._get(["webhooks"]))
+
+    def test_webhook(self, name: str, *, idempotency_key: Optional[str] = None) -> WebhookAnswer:
+        """Send a test to a webhook's receiver, once and at once, for operators."""
+        path = ["webhooks", name, "test"]
+        return cast(WebhookAnswer, self._write("POST", path, {}, idempotency_key, is_long=True))
 
     # Streams
 

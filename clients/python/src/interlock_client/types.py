@@ -1083,7 +1083,7 @@ class MessageAnswer(TypedDict):
     """in reply to `heartbeat`: as in the session."""
     lapsed: NotRequired[bool]
     """in reply to `heartbeat`: the lease ran out, so only a request brings the session back."""
-    playedUpTo: NotRequired[float]
+    playedUpTo: NotRequired[int]
     """in reply to `played`: the position that counts; other than `upTo`: `upTo` changed nothing."""
     leaseUntil: NotRequired[float]
     """in reply to `heartbeat`: as in the session; absent for a session without a place to lose."""
@@ -1448,6 +1448,60 @@ class AgentTally(TypedDict):
     """the longest silence without a break."""
 
 
+class RunPage(TypedDict):
+    success: Literal[True]
+    runs: List[ListedRun]
+    next: NotRequired[str]
+
+
+class ListedRun(TypedDict):
+    id: str
+    sessionId: str
+    floorId: str
+    agentId: str
+    userId: NotRequired[str]
+    zone: NotRequired[str]
+    ownerId: NotRequired[str]
+    workspaceId: NotRequired[str]
+    title: str
+    """of its session."""
+    sessionState: SessionState
+    purpose: NotRequired[Literal["summary"]]
+    """absent: a turn of the user."""
+    state: Literal["waits_for_floor", "waits_for_turn", "waits_for_worker", "driven", "held", "waits_for_person", "failed"]
+    at: float
+    """when its turn was accepted, or when it failed."""
+    attempt: NotRequired[int]
+    """claimed so far; 0: no worker has claimed it."""
+    worker: NotRequired[str]
+    """the name of the node that drives or holds it."""
+    claimedAt: NotRequired[float]
+    """when that node claimed it."""
+    again: NotRequired[ListedRunAgain]
+    """how the attempt before ended: `lost` with its worker, `given_back`, `paused`, or an error code; and when the next one may begin."""
+    asks: NotRequired[List[ListedRunAsksItem]]
+    """what its agent waits for."""
+    failure: NotRequired[Failure]
+    """why it failed."""
+
+
+class ListedRunAgain(TypedDict):
+    """how the attempt before ended: `lost` with its worker, `given_back`, `paused`, or an error code; and when the next one may begin."""
+    after: str
+    nextAt: NotRequired[float]
+
+
+class ListedRunAsksItem(TypedDict):
+    requestId: str
+    kind: Literal["confirmation", "question"]
+    tool: NotRequired[str]
+
+
+class CancelledRun(TypedDict):
+    success: Literal[True]
+    sessionId: str
+
+
 class AgentsAnswer(TypedDict):
     success: Literal[True]
     agents: List[AgentsAnswerAgentsItem]
@@ -1561,6 +1615,65 @@ class CatalogueDifferenceCellsItem(TypedDict):
     challenger: str
     before: MatrixCell
     after: MatrixCell
+
+
+class WebhookList(TypedDict):
+    success: Literal[True]
+    webhooks: List[Webhook]
+
+
+class Webhook(TypedDict):
+    name: str
+    isKnown: bool
+    """false: this node's file has none of this name, and what waits is dropped after a day."""
+    url: NotRequired[str]
+    """without its query."""
+    types: NotRequired[List[Literal["turn.ended", "turn.failed", "question.waiting", "confirmation.waiting", "session.transition", "decision", "lease.lapsed"]]]
+    agents: NotRequired[List[str]]
+    """absent: all."""
+    users: NotRequired[List[str]]
+    """absent: all."""
+    pending: int
+    """notices that wait for the receiver."""
+    waitedMs: float
+    """for how long the oldest of them has waited."""
+    failures: int
+    """how often one of them was not accepted, at most; 0: the receiver accepts."""
+    reason: NotRequired[str]
+    """why it was not, the last time."""
+
+
+class WebhookAnswer(TypedDict):
+    isAccepted: bool
+    status: NotRequired[int]
+    """of the receiver's answer; absent if none came."""
+    reason: NotRequired[str]
+    """why it was not accepted."""
+    durationMs: float
+    success: Literal[True]
+
+
+class UsagePage(TypedDict):
+    success: Literal[True]
+    usage: List[UsageRow]
+    next: NotRequired[str]
+    """`after` of the next page; absent on the last one."""
+
+
+class UsageRow(TypedDict):
+    day: str
+    """UTC."""
+    ownerId: NotRequired[str]
+    """absent: sessions without an owner and without a user."""
+    agentId: str
+    runs: float
+    """turns that began."""
+    input: float
+    """tokens that models received."""
+    output: float
+    """tokens that models wrote."""
+    tokens: float
+    """all tokens, as providers count them."""
 
 
 class Health(TypedDict):

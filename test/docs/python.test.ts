@@ -1,0 +1,103 @@
+import { execFile, spawn } from "node:child_process";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { promisify } from "node:util";
+import { expect, onTestFinished, test } from "vitest";
+import { createApp, readSettings } from "../../src/index.ts";
+import { describeWith } from "../support/programs/suites.ts";
+import { makeFolder } from "../support/stores/sqlite-place.ts";
+import { codeOf, readPage, root, tablesOf } from "./page.ts";
+
+const execute = promisify(execFile);
+/** The programs of the Chinese page are the same (`pages.test.ts`). */
+const page = readPage("docs/use/python.md");
+const programs = page.blocks.filter(({ info }) => info.startsWith("python"));
+const SHOWN_URL = "http://127.0.0.1:3000";
+const CLIENT = join(root, "clients/python");
+/** What each program prints, in their order; the player needs another node. */
+const PRINTED = [
+  /^(.+\n)+$/,
+  /^rejected 409 True\n.+\nlower_priority\n$/,
+  /^(.{7}) \| (?!\1).+\n$/s,
+  undefined,
+  /^user Do I need an umbrella\?\nassistant .+\n$/s,
+];
+
+describeWith(["python"], "docs/use/python.md", (python) => {
+  const env = { PATH: "", PYTHONPATH: join(CLIENT, "src"), PYTHONDONTWRITEBYTECODE: "1" };
+
+  async function startNode(config: string): Promise<string> {
+    const flags = ["--port", "0", "--store", "sqlite::memory:", "--drain", "0ms", "--log-level", "silent"];
+    const reading = readSettings({ INTERLOCK_CONFIG: join(root, "config", config) }, flags);
+    if (!reading.ok) throw new Error(JSON.stringify(reading.faults));
+    const app = createApp({ settings: reading.settings, env: {} });
+    const { url } = await app.start();
+    onTestFinished(() => app.stop());
+    return url;
+  }
+
+  /** The files of the page's programs, for a node at this address. */
+  async function writePrograms(url: string): Promise<string[]> {
+    const { folder, remove } = await makeFolder();
+    onTestFinished(remove);
+    const files = programs.map((_, index) => join(folder, `program_${index}.py`));
+    for (const [index, { text }] of programs.entries()) {
+      await writeFile(files[index]!, text.replaceAll(SHOWN_URL, url));
+    }
+    return files;
+  }
+
+  test("its programs run, and print what they say", async () => {
+    const files = await writePrograms(await startNode("agents_config.yaml"));
+    expect(files).toHaveLength(PRINTED.length);
+    for (const [index, wanted] of PRINTED.entries()) {
+      if (!wanted) continue;
+      const { stdout } = await execute(python, ["-W", "error", files[index]!], { env });
+      expect(stdout).toMatch(wanted);
+    }
+  });
+
+  test("its player follows its session to its end", async () => {
+    const url = await startNode("car.yaml");
+    const files = await writePrograms(url);
+    const post = async (path: string, body: object = {}) => {
+      const headers = { "Content-Type": "application/json" };
+      const response = await fetch(`${url}${path}`, { method: "POST", headers, body: JSON.stringify(body) });
+      expect(response.status, path).toBe(200);
+    };
+    await post("/session/create", { id: "song", agentId: "music_agent", userId: "ann" });
+    const file = files[programs.findIndex(({ info }) => info === "python player")]!;
+    const player = spawn(python, ["-W", "error", file, "song"], { env, stdio: ["ignore", "pipe", "inherit"] });
+    onTestFinished(() => void player.kill("SIGKILL"));
+    const lines = createInterface(player.stdout)[Symbol.asyncIterator]();
+    const next = async () => (await lines.next()).value;
+    await post("/session/song/activate");
+    expect(await next()).toBe("play");
+    await post("/session/create", { id: "left", agentId: "prompt_agent", userId: "ann", activate: true });
+    expect(await next()).toBe("play at -14 dB");
+    await post("/session/left/archive");
+    expect(await next()).toBe("play");
+    await post("/session/create", { id: "ring", agentId: "phone_agent", userId: "ann", activate: true });
+    expect(await next()).toBe("silence");
+    await post("/session/ring/archive");
+    expect(await next()).toBe("play");
+    await post("/session/song/archive");
+    expect(await next()).toBe("stop");
+  });
+
+  test("it lists every method and every option of a client, and no other", async () => {
+    const script = `
+import inspect, interlock_client as i
+print(*[name for name in dir(i.Client) if not name.startswith("_")])
+print(*list(inspect.signature(i.Client).parameters))
+`;
+    const { stdout } = await execute(python, ["-c", script], { env });
+    const [methods, options] = stdout.split("\n").map((line) => line.split(" "));
+    const [listed] = tablesOf(page, "about", "methods");
+    const names = listed!.flatMap(([, cell]) => codeOf(cell!)).filter((name) => !/^(aclose|AsyncClient)$/.test(name));
+    expect(names.sort()).toEqual(methods!.sort());
+    const [shown] = tablesOf(page, "option of a client", "means");
+    expect(shown!.flatMap(([cell]) => codeOf(cell!))).toEqual(options);
+  });
+});
