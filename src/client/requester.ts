@@ -232,7 +232,8 @@ function contentOf(
   key: string | undefined,
   ownHeaders: Record<string, string> | undefined,
 ): Pick<RequestInit, "method" | "headers" | "body"> {
-  const hasBody = method !== "GET" && method !== "DELETE";
+  // Without a body a DELETE means the same as with an empty one.
+  const hasBody = method !== "GET" && (method !== "DELETE" || body !== undefined);
   const { type, data } = content ?? { type: "application/json", data: JSON.stringify(body ?? {}) };
   return {
     method,

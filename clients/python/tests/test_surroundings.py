@@ -92,6 +92,8 @@ def test_a_cancelled_task_leaves_nothing_behind(serve: Serve, stage: Stage) -> N
     asyncio.run(cancel_all())
 
 
+# Newer releases of httpcore leave a socket to the garbage collector when they are cancelled while it connects.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_cancelled_write_that_is_sent_again_with_its_key_acts_once(stage: Stage, client: Client, user: str) -> None:
     key = user.replace(" ", "-")
 

@@ -95,7 +95,8 @@ class AsyncClient:
         self._settings = settings_of(base_url, timeout, patience, random.random)
         self._headers = headers
         self._transport = AsyncTransport(httpx_options or {})
-        self._streams: "weakref.WeakSet[AsyncEventStream[Any]]" = weakref.WeakSet()
+        #: The streams by their ids. Its references are listed at once, whatever other threads open meanwhile.
+        self._streams: "weakref.WeakValueDictionary[int, AsyncEventStream[Any]]" = weakref.WeakValueDictionary()
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -110,8 +111,10 @@ class AsyncClient:
 
     async def aclose(self) -> None:
         """Close the connections, and end the streams that are open. Later requests raise ``RuntimeError``."""
-        for stream in list(self._streams):
-            await stream.aclose()
+        for reference in self._streams.valuerefs():
+            stream = reference()
+            if stream is not None:
+                await stream.aclose()
         await self._transport.aclose()
 
     # Sessions
@@ -988,7 +991,7 @@ class AsyncClient:
         stream: AsyncEventStream[Any] = AsyncEventStream(
             self._transport, self._settings, self._headers, url_at, position, on_status, on_position
         )
-        self._streams.add(stream)
+        self._streams[id(stream)] = stream
         return stream
 
 

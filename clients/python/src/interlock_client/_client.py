@@ -96,7 +96,8 @@ class Client:
         self._settings = settings_of(base_url, timeout, patience, random.random)
         self._headers = headers
         self._transport = Transport(httpx_options or {})
-        self._streams: "weakref.WeakSet[EventStream[Any]]" = weakref.WeakSet()
+        #: The streams by their ids. Its references are listed at once, whatever other threads open meanwhile.
+        self._streams: "weakref.WeakValueDictionary[int, EventStream[Any]]" = weakref.WeakValueDictionary()
 
     def __enter__(self) -> Client:
         return self
@@ -111,8 +112,10 @@ class Client:
 
     def close(self) -> None:
         """Close the connections, and end the streams that are open. Later requests raise ``RuntimeError``."""
-        for stream in list(self._streams):
-            stream.close()
+        for reference in self._streams.valuerefs():
+            stream = reference()
+            if stream is not None:
+                stream.close()
         self._transport.close()
 
     # Sessions
@@ -989,7 +992,7 @@ class Client:
         stream: EventStream[Any] = EventStream(
             self._transport, self._settings, self._headers, url_at, position, on_status, on_position
         )
-        self._streams.add(stream)
+        self._streams[id(stream)] = stream
         return stream
 
 
