@@ -143,6 +143,16 @@ def test_both_clients_have_the_same_methods_and_answers(stage: Stage, client: Cl
     assert asyncio.run(talk()) == ["hello", "Hello there."]
 
 
+def test_a_session_waits_for_its_time(client: Client, user: str) -> None:
+    session = client.create_session(agent_id="general", user_id=user, in_="1d", content="hello")["session"]
+    assert session["state"] == "created" and session["schedule"].get("content") == "hello"
+    again = client.schedule_session(session["id"], every="0 7 * * *", timezone="Europe/Berlin")["session"]
+    assert again["schedule"].get("every") == "0 7 * * *"
+    assert client.list_runs(user_id=user)["runs"] == [] and client.list_webhooks()["webhooks"] == []
+    assert client.list_usage(limit=1)["success"]
+    client.stop_session(session["id"])
+
+
 def test_what_operators_read(client: Client, user: str) -> None:
     floor_id = client.create_session(agent_id="general", user_id=user, activate=True)["session"]["floorId"]
     assert client.set_flags(floor_id, {"reverse": True})["flags"] == {"reverse": True}

@@ -132,9 +132,15 @@ class AsyncClient:
         locale: Optional[str] = None,
         connection_id: Optional[str] = None,
         activate: Optional[bool] = None,
+        at: Optional[str] = None,
+        in_: Optional[str] = None,
+        every: Optional[str] = None,
+        timezone: Optional[str] = None,
+        content: Optional[str] = None,
         idempotency_key: Optional[str] = None,
     ) -> CreatedSession:
-        """Create a session, and with ``activate`` request the floor.
+        """Create a session, and with ``activate`` request the floor; or with ``at``, ``in_`` or ``every`` at its time, as in
+        ``schedule_session``.
 
         Names of users, zones and workspaces have 1 to 128 characters, without control characters.
 
@@ -162,6 +168,11 @@ class AsyncClient:
             "locale": locale,
             "connectionId": connection_id,
             "activate": activate,
+            "at": at,
+            "in": in_,
+            "every": every,
+            "timezone": timezone,
+            "content": content,
         }
         return cast(CreatedSession, await self._post(["session", "create"], body, idempotency_key))
 
@@ -283,6 +294,30 @@ class AsyncClient:
         body = {"zone": NULL if zone is None else zone, "ifSeq": if_seq}
         path = ["session", session_id, "move"]
         return cast(SessionAnswer, await self._write("POST", path, body, idempotency_key, is_long=True))
+
+    async def schedule_session(
+        self,
+        session_id: str,
+        *,
+        at: Optional[str] = None,
+        in_: Optional[str] = None,
+        every: Optional[str] = None,
+        timezone: Optional[str] = None,
+        content: Optional[str] = None,
+        if_seq: Optional[int] = None,
+        idempotency_key: Optional[str] = None,
+    ) -> SessionAnswer:
+        """Choose when a session that has never had the floor asks for it: ``at``, ``in_`` or ``every``.
+
+        :param at: an RFC 3339 instant, or a local date and time with ``timezone``, such as ``2026-12-01T07:00``
+        :param in_: after this time: a whole number and s, m, h or d, such as ``10m``; at most 366 days
+        :param every: again and again: five fields of cron, on the clocks of ``timezone``. Needs a user
+        :param timezone: an IANA time zone, such as ``Europe/Berlin``
+        :param content: the message with which it asks, at most 4,096 UTF-16 units; default: it keeps the one it has
+        :raises ClientError: ``illegal_command`` if it has asked; ``too_many_schedules`` if 64 of its floor wait
+        """
+        body = {"at": at, "in": in_, "every": every, "timezone": timezone, "content": content}
+        return await self._command(session_id, "schedule", body, if_seq, idempotency_key)
 
     async def switch_mode(
         self, session_id: str, mode: str, *, if_seq: Optional[int] = None, idempotency_key: Optional[str] = None
