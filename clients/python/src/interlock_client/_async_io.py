@@ -214,6 +214,8 @@ class AsyncLease:
         self._on_lapsed = on_lapsed
         self._pace = LeasePace(random.random)
         self._task: "Optional[asyncio.Task[None]]" = None
+        #: Between heartbeats. A task is cancelled instead of waiting to its end.
+        self._pause = AsyncClosing()
         self.note(session)
 
     def note(self, session: Optional[Session]) -> None:
@@ -267,7 +269,7 @@ class AsyncLease:
                     self._on_lapsed(notice)
                 except Exception:
                     log.exception("on_lapsed failed for session %s", self._session_id)
-            await asyncio.sleep(max(0.0, interval_s - (time.monotonic() - begun)))
+            await self._pause.wait(max(0.0, interval_s - (time.monotonic() - begun)))
 
 
 def _current_task() -> "Optional[asyncio.Task[Any]]":
