@@ -1478,7 +1478,7 @@ class ListedRun(TypedDict):
     claimedAt: NotRequired[float]
     """when that node claimed it."""
     again: NotRequired[ListedRunAgain]
-    """how the attempt before ended: `lost` with its worker, `given_back`, `paused`, or an error code; and when the next one may begin."""
+    """how the try before ended: `lost` with its worker, `given_back`, `paused`, or an error code; and when the next one may begin."""
     asks: NotRequired[List[ListedRunAsksItem]]
     """what its agent waits for."""
     failure: NotRequired[Failure]
@@ -1486,7 +1486,7 @@ class ListedRun(TypedDict):
 
 
 class ListedRunAgain(TypedDict):
-    """how the attempt before ended: `lost` with its worker, `given_back`, `paused`, or an error code; and when the next one may begin."""
+    """how the try before ended: `lost` with its worker, `given_back`, `paused`, or an error code; and when the next one may begin."""
     after: str
     nextAt: NotRequired[float]
 
