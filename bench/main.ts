@@ -3,6 +3,7 @@ import { benchFanout } from "./fanout.ts";
 import { benchGrowth } from "./growth.ts";
 import { benchHeard } from "./heard.ts";
 import { benchIdle } from "./idle.ts";
+import { benchMqtt } from "./mqtt.ts";
 import { benchPage } from "./page.ts";
 import { benchPlayers } from "./players.ts";
 import { benchPolicy } from "./policy.ts";
@@ -24,6 +25,7 @@ const BENCHES = {
   idle: benchIdle,
   reaction: benchReaction,
   players: benchPlayers,
+  mqtt: benchMqtt,
   heard: benchHeard,
   page: benchPage,
   policy: benchPolicy,

@@ -168,6 +168,8 @@ test.each([
   ["docs/use/external-players.md", "docs/use/external-players.zh.md"],
   ["docs/use/cpp.md", "docs/use/cpp.zh.md"],
   ["docs/use/players.md", "docs/use/players.zh.md"],
+  ["docs/use/vehicle.md", "docs/use/vehicle.zh.md"],
+  ["docs/use/house.md", "docs/use/house.zh.md"],
   ["docs/use/car.md", "docs/use/car.zh.md"],
   ["docs/use/doors.md", "docs/use/doors.zh.md"],
   ["docs/use/policy.md", "docs/use/policy.zh.md"],

@@ -8,6 +8,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { type AgentView, type Client, ClientError, type FloorView } from "../../client/interlock-client.ts";
 import { floorOf, parseFloorId, userOf } from "../../protocol/ids.ts";
 import type { PlayerLanes } from "../playing/lanes.ts";
+import { pauseFor } from "../playing/pause-for.ts";
 import { BrokerLink, type BrokerMessage, type Link, type LinkListener } from "./broker-link.ts";
 import { Device } from "./device.ts";
 import { DISCOVERY, discoveryFilter, discoveryTopics } from "./discovery.ts";
@@ -39,7 +40,7 @@ const LAST_MS = 2_000;
 export interface BridgeOptions {
   client: Client;
   file: MqttFile;
-  kept: KeptDevices;
+  kept: Pick<KeptDevices, "of" | "put" | "touch">;
   lanes: PlayerLanes;
   /** Why the node does not take requests, as a sentence. */
   explain: (error: ClientError) => string;
@@ -96,6 +97,8 @@ class Bridge {
   readonly #takenOver = Promise.withResolvers<BridgeEnd>();
   readonly #lost: ReturnType<typeof setTimeout>[] = [];
   #link: (Link & { close(): Promise<void> }) | undefined;
+  /** Connections to the broker so far. */
+  #connections = 0;
   #isTakenOver = false;
   #isEnding = false;
   /** It has said that it is online, on this connection. */
@@ -193,13 +196,19 @@ class Bridge {
     const link = this.#link;
     // The first connection may be there before its link is known.
     if (!link?.isUp) return;
+    this.#connections += 1;
+    const own = this.#connections;
     if (this.#wasDown !== false) lanes.say("the broker is there");
     this.#wasDown = false;
     for (const timer of this.#lost.splice(0)) clearTimeout(timer);
     try {
       await this.#subscribe(link);
       await this.#learn(link);
-      if (this.#isEnding) return;
+      // Another connection learns for itself.
+      if (this.#isEnding || own !== this.#connections) return;
+      this.#states.compare();
+      for (const topic of this.#states.topics) this.#clearIfStale(topic);
+      this.#followLearned();
       this.#isOnline = true;
       this.#outbox.put(this.#base, { topic: this.#base, payload: "online", isRetained: true });
       this.#outbox.flush();
@@ -225,7 +234,7 @@ class Bridge {
     for (const filter of refused) lanes.say(`the broker does not allow this bridge to read ${filter}`);
   }
 
-  /** Learn what the broker keeps of earlier bridges, and clear what should not be there. */
+  /** Learn what the broker keeps of earlier bridges. */
   async #learn(link: Link): Promise<void> {
     const { file, lanes } = this.#options;
     const kept = [`${file.prefix}/floor/#`, discoveryFilter(file.name)];
@@ -239,12 +248,10 @@ class Bridge {
     for (const filter of refused) lanes.say(`the broker does not allow this bridge to read ${filter}`);
     // What the broker keeps comes before what is published after the subscription.
     await link.publish(sync, token);
-    await Promise.race([arrived, sleep(LEARNED_WITHIN_MS, undefined, { ref: false })]);
+    await Promise.race([arrived, pauseFor(LEARNED_WITHIN_MS)]);
+    if (this.#synced?.token !== token) return;
     this.#synced = undefined;
     for (const filter of kept) await link.unsubscribe(filter);
-    this.#states.compare();
-    for (const topic of this.#states.topics) this.#clearIfStale(topic);
-    this.#followLearned();
   }
 
   #noteDown(why: string): void {

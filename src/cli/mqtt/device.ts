@@ -63,6 +63,8 @@ export class Device implements Playing {
    * playing.
    */
   #isHushed = false;
+  /** What the floor demands, in dB. */
+  #level = 0;
   #title: string | undefined;
   #isClosed = false;
   readonly #timers: Partial<Record<"order" | "volume" | "silence" | "return", Timer>> = {};
@@ -114,6 +116,7 @@ export class Device implements Playing {
   }
 
   play(): void {
+    if (this.#mustHush()) return this.#hush();
     this.#isHushed = false;
     this.#tell("playing");
   }
@@ -129,14 +132,11 @@ export class Device implements Playing {
   free(): void {}
 
   setLevel(level: number): void {
-    if (this.#canTurn()) {
-      if (this.#isHushed) this.#unhush();
-      this.#turn({ type: "level", level });
-      return;
-    }
+    this.#level = level;
     if (this.#volume) this.#turn({ type: "level", level });
-    if (level < 0) this.#hush();
-    else if (this.#isHushed) this.#unhush();
+    if (!this.#mustHush()) {
+      if (this.#isHushed) this.#unhush();
+    } else if (this.#playback === "playing" || this.#order?.to === "playing") this.#hush();
   }
 
   /** The bridge ends. Resolves when its session has ended, or the node does not answer. */
@@ -146,8 +146,8 @@ export class Device implements Playing {
     const session = this.#session;
     this.#session = undefined;
     await Promise.all([session?.leave(), ...this.#ending]);
-    if (this.#isHushed) this.play();
-    if (this.#volume) this.#turn({ type: "level", level: 0 });
+    if (this.#isHushed) this.setLevel(0);
+    else if (this.#volume) this.#turn({ type: "level", level: 0 });
     for (const timer of Object.values(this.#timers)) clearTimeout(timer);
   }
 
@@ -174,10 +174,9 @@ export class Device implements Playing {
     if (!reading.ok) return misfits.note(reading.misfit, state.topic);
     const value = typeof reading.value === "string" && reading.value !== "" ? Number(reading.value) : reading.value;
     if (typeof value !== "number" || !isVolume(value, scale)) return misfits.note("no_volume", state.topic);
-    const could = this.#canTurn();
     this.#turn({ type: "reported", volume: value });
-    // Paused because its volume was not known.
-    if (!could && this.#isHushed) this.#unhush();
+    // It was paused because its volume was not known.
+    if (this.#isHushed && !this.#mustHush()) this.#unhush();
   }
 
   #notePlayback(payload: Buffer, isRetained: boolean): void {
@@ -198,12 +197,15 @@ export class Device implements Playing {
     if (this.#isClosed) return;
     const playback = this.#playback;
     if (playback === this.#order?.to || playback === "stopped") this.#endOrder();
+    // Its user has stopped it: nothing is left to play again.
+    if (playback === "stopped") this.#isHushed = false;
     this.#session ??= this.#begin();
     this.#watchSilence();
     if (this.#isHushed && playback === "paused") return;
     if (this.#isHushed && playback === "playing") {
-      if (this.#order?.to === "playing" || !this.#needsHush()) this.#isHushed = false;
-      else this.#tell("paused");
+      // Its user's hand does not make it heard.
+      if (this.#mustHush()) this.#tell("paused");
+      else this.#isHushed = false;
       return;
     }
     this.#session.observe(playback as Exclude<Playback, "gone">);
@@ -241,6 +243,7 @@ export class Device implements Playing {
     this.#playback = "gone";
     this.#endOrder();
     this.#isHushed = false;
+    this.#level = 0;
     clearTimeout(this.#timers.silence);
     clearTimeout(this.#timers.return);
     if (this.#volume) this.#turn({ type: "gone" });
@@ -313,6 +316,8 @@ export class Device implements Playing {
     if (this.#isHushed) return;
     this.#isHushed = true;
     this.#tell("paused");
+    // To its session it plays: the session may have ordered it to.
+    queueMicrotask(() => this.#isHushed && this.#session?.observe("playing"));
   }
 
   /** Until it plays, its session does not hear that it is paused. */
@@ -321,13 +326,9 @@ export class Device implements Playing {
     this.#tell("playing");
   }
 
-  /** Whether a duck is a change of the volume. */
-  #canTurn(): boolean {
-    return this.#volume?.own !== undefined;
-  }
-
-  #needsHush(): boolean {
-    return this.#isHushed && !this.#canTurn();
+  /** Whether it is to be quieter and cannot be. */
+  #mustHush(): boolean {
+    return this.#level < 0 && this.#volume?.own === undefined;
   }
 
   #turn(event: Parameters<typeof stepVolume>[1]): void {

@@ -1,6 +1,6 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import { type Client, ClientError, type FloorView, type ServerEvent } from "../../client/interlock-client.ts";
 import type { Decision } from "../../protocol/decision.ts";
+import { pauseFor } from "../playing/pause-for.ts";
 
 /** The pause before a floor is read again that could not be read, in ms. */
 const AGAIN_MS = 1_000;
@@ -32,7 +32,7 @@ export async function followFloor(
       if (signal.aborted) return;
       if (!(error instanceof ClientError)) throw error;
       if (!error.wantsRepeat) listener.onFault(error);
-      await sleep(error.wantsRepeat ? AGAIN_MS : AFTER_FAULT_MS, undefined, { signal, ref: false }).catch(() => {});
+      await pauseFor(error.wantsRepeat ? AGAIN_MS : AFTER_FAULT_MS, signal);
     }
   }
 }
@@ -61,7 +61,7 @@ async function readFloor(
     again.note();
   }
   // The stream of a floor does not end by itself.
-  await sleep(AGAIN_MS, undefined, { signal, ref: false }).catch(() => {});
+  await pauseFor(AGAIN_MS, signal);
 }
 
 function noteReason(reasons: Map<string, string>, { type, sessionId, data }: ServerEvent): void {
@@ -110,7 +110,7 @@ class Rereading {
         if (this.#signal.aborted) break;
         if (!(error instanceof ClientError)) throw error;
         this.#isStale = true;
-        await sleep(AGAIN_MS, undefined, { signal: this.#signal, ref: false }).catch(() => {});
+        await pauseFor(AGAIN_MS, this.#signal);
       }
     }
     this.#isReading = false;

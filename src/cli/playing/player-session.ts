@@ -4,11 +4,11 @@
  */
 
 import { randomUUID } from "node:crypto";
-import { setTimeout as sleep } from "node:timers/promises";
 import { type Client, ClientError, keepLease, type Lease, type SessionAnswer } from "../../client/interlock-client.ts";
 import { parseLogPosition } from "../../protocol/position.ts";
 import type { Session } from "../../protocol/session.ts";
 import { readState } from "../../protocol/written-state.ts";
+import { pauseFor } from "./pause-for.ts";
 import {
   type KnownState,
   type Left,
@@ -179,7 +179,7 @@ export class PlayerSession {
         const isUnanswered = error.wantsRepeat && request !== "archive" && !this.#leaving.signal.aborted;
         if (!isUnanswered) return this.#fail(error);
         this.#take({ type: "unanswered" });
-        await sleep(AGAIN_MS, undefined, { ref: false });
+        await pauseFor(AGAIN_MS);
       }
     }
   }
@@ -235,7 +235,7 @@ export class PlayerSession {
         const pauseMs = await this.#read(sessionId, lease).catch((error: unknown) =>
           this.#failToRead(sessionId, error),
         );
-        await sleep(pauseMs ?? 0, undefined, { ref: false });
+        await pauseFor(pauseMs ?? 0);
       }
     } finally {
       lease.stop();
