@@ -1,9 +1,10 @@
+import type { Socket } from "node:net";
 import { connectAsync, type MqttClient } from "mqtt";
 import { createClient } from "../src/client/interlock-client.ts";
 import { MqttBridge } from "../test/support/clients/mqtt-bridge.ts";
-import { NodeUnderTest } from "../test/support/nodes/node-under-test.ts";
 import { findPrograms } from "../test/support/programs/find-programs.ts";
 import { Mosquitto } from "../test/support/servers/mosquitto.ts";
+import { Child } from "./support/child.ts";
 import { quantile } from "./support/statistics.ts";
 import type { Row } from "./support/table.ts";
 
@@ -15,14 +16,6 @@ const ROUNDS = 200;
 const WARM_UP = 20;
 const GEAR = "vss/Vehicle/Powertrain/Transmission/CurrentGear";
 
-const AGENTS = [
-  { name: "music_agent", priority: 20, adapter: { kind: "external" } },
-  { name: "dialog_agent", priority: 50, adapter: { kind: "scripted", replies: [{ say: ["Yes."] }] } },
-];
-const CATALOG = {
-  default_agent: "dialog_agent",
-  restrictions: [{ name: "reverse", when: "reverse_gear", allow: [], others: "pause" }],
-};
 const FILE = `
 flags: [{ topic: ${GEAR}, value: { path: value, is: -1 }, floor: u:driver, flag: reverse_gear }]
 players:
@@ -45,10 +38,11 @@ function heard(client: MqttClient, topic: string, payload: string): Promise<numb
 export async function benchMqtt(): Promise<Row[]> {
   const path = (await findPrograms()).mosquitto?.machine;
   if (path === undefined) throw new Error("this bench needs mosquitto");
-  const node = await NodeUnderTest.start({ agents: AGENTS, catalog: CATALOG });
-  const broker = await Mosquitto.start(path);
+  const node = await Child.start("interlock.ts", ["", "car"]);
+  const broker = await Mosquitto.start(path, { lines: ["allow_anonymous true", "set_tcp_nodelay true"] });
   const bridge = await MqttBridge.start({ text: `broker: { url: ${broker.url} }\n${FILE}`, url: node.url });
   const [car, device] = await Promise.all([connectAsync(broker.url), connectAsync(broker.url)]);
+  for (const { stream } of [car, device]) (stream as unknown as Socket).setNoDelay(true);
   try {
     await device.subscribeAsync(["media/cmd", "bare"], { qos: 1 });
     const say = (state: string) => device.publishAsync("media/state", state, { qos: 1, retain: true });

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { optimiseEarly } from "../../src/cli/early-optimisation.ts";
@@ -8,7 +8,7 @@ import { serveParent } from "../support/child.ts";
 
 /**
  * A real node in the embedded deployment. Arguments: the SQLite file (default: a new one), and `together` for a
- * catalogue whose sessions are heard together.
+ * catalogue whose sessions are heard together, or `car` for `config/car.yaml`.
  */
 const ALONE = `
 agents:
@@ -31,7 +31,8 @@ optimiseEarly();
 const folder = mkdtempSync(join(tmpdir(), "interlock-bench-"));
 const config = join(folder, "agents.yaml");
 const [, , named, heard] = process.argv;
-writeFileSync(config, heard === "together" ? TOGETHER : ALONE);
+const CAR = new URL("../../config/car.yaml", import.meta.url);
+writeFileSync(config, heard === "car" ? readFileSync(CAR) : heard === "together" ? TOGETHER : ALONE);
 const file = named || join(folder, "interlock.db");
 const flags = ["--port", "0", "--config", config, "--store", `sqlite:${file}`, "--log-level", "warn"];
 // All clients of a benchmark connect from one address.
