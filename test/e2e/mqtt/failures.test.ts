@@ -61,20 +61,23 @@ describeWith(["mosquitto"], "interlock mqtt, when something goes wrong", (path) 
     await expect.poll(() => heard.json(`interlock/floor/${user}/-/holder`)).toMatchObject({ sessionId: null });
   });
 
-  test("of two bridges with one name the second takes over, and the first says so and ends", async () => {
-    const user = stage.node.newUser();
-    const rest = `floors: ["u:${user}"]`;
-    const first = await stage.bridge(user, rest);
-    const heard = await stage.broker.listen("interlock/bridge/#");
-    const second = await stage.bridge(user, rest);
-    expect(await first.ended()).toBe(1);
-    expect(first.errors).toBe(`interlock: another bridge with the name ${user} has taken over\n`);
-    expect(second.code).toBeUndefined();
-    const session = await stage.ask("music_agent", user);
-    const floors = await stage.broker.listen("interlock/floor/#");
-    await expect.poll(() => floors.json(`interlock/floor/${user}/-/holder`)).toMatchObject({ sessionId: session });
-    expect(heard.last(`interlock/bridge/${user}`)).toBe("online");
-  });
+  test.each([5, "3.1.1"] as const)(
+    "of two bridges with one name the second takes over, and the first says so and ends (MQTT %s)",
+    async (version) => {
+      const user = stage.node.newUser();
+      const rest = `floors: ["u:${user}"]`;
+      const first = await stage.bridge(user, rest, version);
+      const heard = await stage.broker.listen("interlock/bridge/#");
+      const second = await stage.bridge(user, rest, version);
+      expect(await first.ended()).toBe(1);
+      expect(first.errors).toBe(`interlock: another bridge with the name ${user} has taken over\n`);
+      expect(second.code).toBeUndefined();
+      const session = await stage.ask("music_agent", user);
+      const floors = await stage.broker.listen("interlock/floor/#");
+      await expect.poll(() => floors.json(`interlock/floor/${user}/-/holder`)).toMatchObject({ sessionId: session });
+      expect(heard.last(`interlock/bridge/${user}`)).toBe("online");
+    },
+  );
 
   test("a flood of one value is one request; a message of 1 MB, no JSON and a wrong type are counted, said and change nothing", async () => {
     const user = stage.node.newUser();

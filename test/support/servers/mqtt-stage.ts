@@ -45,8 +45,9 @@ export class MqttStage {
   }
 
   /** A bridge with this file, which ends with the test. Resolves when the broker is there for it. */
-  async bridge(name: string, rest: string, url = this.node.url): Promise<MqttBridge> {
-    const bridge = await MqttBridge.start({ text: this.text(name, rest), url });
+  async bridge(name: string, rest: string, version: 5 | "3.1.1" = 5): Promise<MqttBridge> {
+    const text = this.text(name, rest, `{ url: ${this.broker.url}, version: ${JSON.stringify(version)} }`);
+    const bridge = await MqttBridge.start({ text, url: this.node.url });
     onTestFinished(() => bridge.remove());
     await this.isOnline(name);
     return bridge;
