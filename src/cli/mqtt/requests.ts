@@ -13,6 +13,8 @@ import { MAX_MESSAGE_BYTES, parseJson } from "./values.ts";
 
 /** Requests that the node has not answered. Further ones are left alone: their senders repeat them. */
 const MAX_UNDER_WAY = 64;
+/** The longest timer: an expiry may be 136 years. */
+const MAX_TIMER_MS = 2_147_483_647;
 /** Replies that a repeat gets again; the node keeps its own for longer. */
 const MAX_REMEMBERED = 1_000;
 
@@ -153,7 +155,9 @@ export class Requests {
       const [issue] = parsed.error.issues;
       return refuse("bad_request", `${issue!.path.join(".") || verb}: ${issue!.message}.`);
     }
-    const signal = message.expiresInS === undefined ? undefined : AbortSignal.timeout(message.expiresInS * 1_000);
+    const { expiresInS } = message;
+    const signal =
+      expiresInS === undefined ? undefined : AbortSignal.timeout(Math.min(expiresInS * 1_000, MAX_TIMER_MS));
     try {
       const done = await this.#ask(asker, parsed.data, key, signal);
       if (!done) return refuse("not_listed", `The file does not list ${nameOf(parsed.data)} here.`);

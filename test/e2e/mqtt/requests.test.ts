@@ -32,7 +32,14 @@ describeWith(["mosquitto"], "requests over MQTT", (path) => {
   test("a request is decided and answered, its session hears, is kept alive and ends; the same id twice is one request", async () => {
     const user = stage.node.newUser();
     const out = await listening(user);
-    await ask(user, "request", { id: "r1", agent: "dialog_agent", title: "Weather", text: "How is the weather?" });
+    // The longest expiry of MQTT 5.
+    const forEver = ["-V", "mqttv5", "-D", "publish", "message-expiry-interval", "4294967295"];
+    await ask(
+      user,
+      "request",
+      { id: "r1", agent: "dialog_agent", title: "Weather", text: "How is the weather?" },
+      ...forEver,
+    );
     const asked = await replyOf(out, user, "r1");
     expect(asked).toMatchObject({ outcome: "granted", reason: "floor_free" });
     const { sessionId } = asked;

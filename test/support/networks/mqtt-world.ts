@@ -1,6 +1,6 @@
 /**
- * A broker, a node and devices in memory, on virtual time, with the bridge itself between them. Everything may be killed,
- * cut and started again at any moment; messages and answers take a while, and answers may be lost.
+ * A broker, a node and devices in memory, on virtual time, with the bridge itself between them. Everything may be
+ * killed, cut and started again at any moment; messages and answers take a while, and answers may be lost.
  */
 
 import { bridgeBroker } from "../../../src/cli/mqtt/bridge.ts";
