@@ -23,7 +23,7 @@ test("a turn keeps the user's message, requests a worker and runs", () => {
     expect(floor.chat("music", "m1")).toMatchObject({ ok: true, messageId: "m1", runId: "run-m1" });
   });
   // The events: the session gets its title from its first message, and runs.
-  expect(facts.map((fact) => fact.type)).toEqual(["message.add", "event", "effect.add", "event"]);
+  expect(facts.map((fact) => fact.type)).toEqual(["message.add", "event", "turn.begun", "effect.add", "event"]);
   expect(floor.state("music")).toBe("active.running");
 });
 
@@ -270,7 +270,7 @@ test("the last report of an attempt that is being stopped is kept: once, in orde
   expect(appending(floor, 4, 11, " li")).toEqual([]);
 });
 
-test("the last report of an attempt that is being stopped may only begin messages", () => {
+test("the last report of an attempt that is being stopped may only begin messages, and counts its tokens", () => {
   const floor = playing();
   floor.on("music", "abort");
   const facts = floor.factsOf(() =>
@@ -286,7 +286,11 @@ test("the last report of an attempt that is being stopped may only begin message
     }),
   );
   const message = { id: "b1", content: "oh", status: "interrupted", agent: author };
-  expect(facts).toMatchObject([{ type: "message.add", message }]);
+  const used = { usage: { total_tokens: 2 } };
+  expect(facts).toMatchObject([
+    { type: "message.add", message },
+    { type: "tokens.used", used },
+  ]);
 });
 
 test.each(["archive", "stop"] as const)(
