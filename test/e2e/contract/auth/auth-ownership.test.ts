@@ -252,7 +252,7 @@ test("an operator cannot use another client's connection", async () => {
 test("an owner can use its own session by every route", async () => {
   const ending = /(events|stream)$|DELETE|flags|archive|stop|create|pause|resume|rollback|move|resend|edit/;
   // A scripted agent has neither.
-  const lacking = /summarize|compress|mode$/;
+  const lacking = /summarize|compress|mode$|schedule/;
   const own = ROUTES.filter(([route]) => !ending.test(route) && !lacking.test(route));
   for (const [route, ask] of own) expect((await ask(ann, things)).status, route).toBe(200);
   for (const path of [`/session/${things.session}/events`, `${floor(things.floor)}/events`]) {
