@@ -218,7 +218,7 @@ function Card({ session, isFront = false, rank, effect }: CardProps) {
       <footer>
         <a href={linkTo("session", { floorId, sessionId: id })}>{say("session.talk")}</a>
         <SessionControls {...controls} />
-        {state === "created" && session.queuedAt === undefined && (
+        {state === "created" && session.queuedAt === undefined && !session.schedule && (
           <button
             type="button"
             disabled={disabled}

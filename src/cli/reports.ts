@@ -2,6 +2,7 @@ import type { AgentView } from "../client/answers.ts";
 import type { Client } from "../client/client.ts";
 import type { HeardReport } from "../protocol/internal/node-report.ts";
 import type { Session } from "../protocol/session.ts";
+import { localDayOf } from "./local-time.ts";
 import { cutToWidth, fitToWidth, widthOf, wrapToWidth } from "./text-width.ts";
 
 /** The width of a report, in columns. */
@@ -96,7 +97,7 @@ export async function reportSessions(
   sessions.splice(limit);
   const rows = sessions.map((session) => [
     session.id.length > SHORT_ID ? `${session.id.slice(0, SHORT_ID - 1)}…` : session.id,
-    session.state,
+    session.schedule ? `asks ${localDayOf(session.schedule.at)}` : session.state,
     session.agentId,
     session.userId ?? "",
     agoOf(now - session.lastActivityAt),

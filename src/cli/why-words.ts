@@ -6,6 +6,10 @@ const en = {
     `${name} is heard${holder === undefined ? "" : ` beneath ${holder}`}, ${volume}`,
   hasEnded: (name: string) => `${name} has ended: it asks no more`,
   requestsNothing: (name: string) => `${name} does not wait for the floor: it asks when it is activated`,
+  waitsForTime: (name: string, at: string, every: string | undefined) =>
+    every === undefined
+      ? `${name} waits for its time: it asks for the floor on ${at}`
+      : `${name} is a series (${every}): its next session asks for the floor on ${at}`,
   waits: (name: string, blocker: string, ahead: number) =>
     `${name} waits for ${blocker}${ahead < 1 ? "" : `, with ${ahead} in the queue before it`}`,
   toEnd: (holder: string) => `${holder} to end`,
@@ -54,6 +58,10 @@ const zh: WhyWords = {
   isAudible: (name, holder, volume) => `${name}${holder === undefined ? "" : `在${holder}之下`}播放，${volume}`,
   hasEnded: (name) => `${name}已结束：不再请求`,
   requestsNothing: (name) => `${name}没有在等发言权：激活时才会请求`,
+  waitsForTime: (name, at, every) =>
+    every === undefined
+      ? `${name}在等它的时间：它于 ${at} 请求发言权`
+      : `${name}是一个系列（${every}）：下一个会话于 ${at} 请求发言权`,
   waits: (name, blocker, ahead) => `${name}在等${blocker}${ahead < 1 ? "" : `，队列中前面还有 ${ahead} 个`}`,
   toEnd: (holder) => `${holder}结束`,
   theFloor: "发言权",

@@ -5,6 +5,7 @@ import type { Decision } from "../protocol/decision.ts";
 import type { Session } from "../protocol/session.ts";
 import type { Language } from "./language.ts";
 import { layOut } from "./line-layout.ts";
+import { localDayOf, localTimeOf } from "./local-time.ts";
 import { describeBlocked, describeOnFloor, type NarratedLine, Narrator } from "./narration.ts";
 import { NARRATION } from "./narration-words.ts";
 import { type Paint, plain } from "./paint.ts";
@@ -68,7 +69,7 @@ export async function reportWhy(
   const lines = storyOf(about);
   const shown = lines.slice(-limit);
   const isToday = shown.every(({ at }) => new Date(at).toDateString() === new Date(now).toDateString());
-  const layout = { width: WIDTH, maxLines: MAX_LINES, timeOf: isToday ? timeOf : dayOf, nameOf, paint };
+  const layout = { width: WIDTH, maxLines: MAX_LINES, timeOf: isToday ? localTimeOf : localDayOf, nameOf, paint };
   const story = shown.length > 0 ? layOut(shown, layout) : [WHY[language].noDecision(session !== undefined)];
   const text = [
     ...[...(session ? [nowOf(session, about), ...failureOf(session, about)] : []), ...floorNow(about)].flatMap((line) =>
@@ -144,6 +145,7 @@ function nowOf(session: Session, story: Story): string {
     case "archived":
       return words.hasEnded(name);
     case "created": {
+      if (session.schedule) return words.waitsForTime(name, localDayOf(session.schedule.at), session.schedule.every);
       if (session.queuedAt === undefined) return whyNotQueued(name, story);
       if (isUnavailable(story)) return words.unavailable(name);
       return words.waits(
@@ -176,7 +178,7 @@ function failureOf({ agentId, activity, failure }: Session, { nameOf, language }
   return [
     retryAt === undefined
       ? sentence
-      : sentence + (errorCode === "budget_exhausted" ? words.freeAt : words.retryAt)(timeOf(retryAt)),
+      : sentence + (errorCode === "budget_exhausted" ? words.freeAt : words.retryAt)(localTimeOf(retryAt)),
     ...(errorCode.startsWith("provider_") ? [words.providersReason] : []),
   ];
 }
@@ -237,15 +239,3 @@ function previewLines(decision: Decision, name: string, language: Language): str
 }
 
 const wrapped = (line: string) => wrapToWidth(line, WIDTH);
-const two = (number: number) => String(number).padStart(2, "0");
-
-function timeOf(at: number): string {
-  const date = new Date(at);
-  return [date.getHours(), date.getMinutes(), date.getSeconds()].map(two).join(":");
-}
-
-/** Month, day and time: some of the story happened before today. */
-function dayOf(at: number): string {
-  const date = new Date(at);
-  return `${two(date.getMonth() + 1)}-${two(date.getDate())} ${timeOf(at)}`;
-}

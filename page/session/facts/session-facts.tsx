@@ -81,6 +81,8 @@ function State({ session }: { session: Session }) {
         </Fact>
         <Fact name={say("facts.pausedby")}>{pausedBy && say(`pausedby.${pausedBy}`)}</Fact>
         <Fact name={say("facts.waits")}>{queuedAt !== undefined && whenOf(queuedAt, language)}</Fact>
+        <Fact name={say("facts.asks")}>{session.schedule && whenOf(session.schedule.at, language)}</Fact>
+        <Fact name={say("facts.every")}>{session.schedule?.every && <code>{session.schedule.every}</code>}</Fact>
         <Fact name={say("facts.level")}>{level !== undefined && `${level} dB`}</Fact>
         <Fact name={say("facts.begun")}>{whenOf(createdAt, language)}</Fact>
         <Fact name={say("facts.active")}>{whenOf(lastActivityAt, language)}</Fact>

@@ -1,6 +1,7 @@
 import { useState } from "react";
 import type { Session } from "../../../src/protocol/session.ts";
 import { useHere } from "../../moment/here.tsx";
+import { whenOf } from "../../moment/time-text.ts";
 import { lookOf, signOf } from "../../parts/look.ts";
 import { Rows } from "../../parts/rows.tsx";
 import { failureText } from "../../words/failure-text.ts";
@@ -51,8 +52,9 @@ export function SessionList() {
 
 /** A session in the list: its state, title and agent. */
 function SessionLine({ session }: { session: Session }) {
-  const { say } = useWords();
+  const { say, language } = useWords();
   const { floorId = "", sessionId, linkTo, agentName } = useHere();
+  const { schedule } = session;
   const look = lookOf(session);
   return (
     <a
@@ -65,7 +67,8 @@ function SessionLine({ session }: { session: Session }) {
       </span>
       <b>{session.title}</b>
       <small>
-        {agentName(session.agentId)} · {say(`state.${look}`)}
+        {agentName(session.agentId)} ·{" "}
+        {schedule ? say("session.asks", { time: whenOf(schedule.at, language) }) : say(`state.${look}`)}
       </small>
     </a>
   );
