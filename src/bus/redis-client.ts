@@ -16,6 +16,11 @@ const SILENCE_MS = 5_000;
 /** A connection that is closing is destroyed when the other end has not reacted for this long, in ms. */
 const DISCONNECT_MS = 500;
 
+/** How the client library begins when no Sentinel answered. It does not say that a certificate was not trusted. */
+const NO_SENTINEL = "All sentinels are unreachable";
+const SENTINEL_ADVICE =
+  " Check their addresses, sentinel-password and, over TLS, that NODE_EXTRA_CA_CERTS names the authority of their certificates";
+
 /**
  * Connect to a server. After the first connection the client reconnects without limit. Commands that were pending on a
  * broken connection are rejected, never sent twice.
@@ -64,7 +69,8 @@ export async function connectRedis(
     redis.disconnect();
     // Do not keep the failure as the cause: it may contain the login command.
     const Failure = isPassing ? Unreachable : Error;
-    throw new Failure(`INTERLOCK_BUS: ${label} cannot be used: ${reason}`);
+    const advice = reason.startsWith(NO_SENTINEL) ? SENTINEL_ADVICE : "";
+    throw new Failure(`INTERLOCK_BUS: ${label} cannot be used: ${reason}${advice}`);
   } finally {
     late.cancel();
   }

@@ -1,11 +1,10 @@
-import { execFile } from "node:child_process";
-import { readFile, writeFile } from "node:fs/promises";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { getCACertificates, setDefaultCACertificates } from "node:tls";
-import { promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
 import { describeWith } from "../../support/programs/suites.ts";
 import { turn } from "../../support/runner/virtual-clock.ts";
+import { makeCertificate } from "../../support/servers/certificate.ts";
 import { freePort } from "../../support/servers/free-port.ts";
 import { connectTo, placeOf, RedisPlace } from "../../support/servers/redis-place.ts";
 import { REDIS_PROCESS } from "../../support/servers/redis-server.ts";
@@ -96,18 +95,15 @@ describeWith([REDIS_PROCESS], "opening a bus over Redis", (startRedis) => {
 
   test("a rediss address uses encryption, and the server's certificate is verified", async () => {
     const folder = await openFolder();
-    const [key, certificate] = [join(folder, "key.pem"), join(folder, "certificate.pem")];
-    const words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=redis";
-    const alternative = ["-addext", "subjectAltName=IP:127.0.0.1"];
-    await promisify(execFile)("openssl", [...words.split(" "), ...alternative, "-keyout", key, "-out", certificate]);
+    const { keyFile, file, text } = await makeCertificate("openssl", folder);
     const port = await freePort();
-    const files = ["--tls-cert-file", certificate, "--tls-key-file", key, "--tls-ca-cert-file", certificate];
+    const files = ["--tls-cert-file", file, "--tls-key-file", keyFile, "--tls-ca-cert-file", file];
     await startOne({ config: ["--tls-port", String(port), "--tls-auth-clients", "no", ...files] });
     const url = `rediss://127.0.0.1:${port}`;
     expect(await refusal(url)).toMatch(`INTERLOCK_BUS: ${url} cannot be used: self-signed certificate`);
     const usual = getCACertificates("default");
     onTestFinished(() => setDefaultCACertificates(usual));
-    setDefaultCACertificates([...usual, await readFile(certificate, "utf8")]);
+    setDefaultCACertificates([...usual, text]);
     await expectHeard(url);
   });
 });

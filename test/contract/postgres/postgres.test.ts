@@ -204,6 +204,10 @@ describeWith([POSTGRES], "a PostgreSQL store", (start) => {
           `there is no connection to PostgreSQL at ${hostname}:${nobody} (INTERLOCK_STORE)`,
         ],
         ["postgres://ann:opensesame@[/x", "INTERLOCK_STORE must be an address such as postgres://"],
+        [
+          "postgres://ann:opensesame@h/x?sslmode=verify-full&sslrootcert=/no/ca.crt",
+          "INTERLOCK_STORE: the file /no/ca.crt cannot be read (ENOENT)",
+        ],
       ] as const;
       const secrets = ["opensesame", decodeURIComponent(new URL(url).password)];
       for (const [address, sentence] of refusals) {
@@ -279,14 +283,14 @@ describeWith([POSTGRES], "a PostgreSQL store", (start) => {
 
   describeWith(["pgbouncer"], "behind PgBouncer", (pgbouncer) => {
     test("a pooler in transaction mode is refused at the start, with the remedy", async () => {
-      const url = await startPgBouncer(pgbouncer, await empty(), "transaction");
+      const { url } = await startPgBouncer(pgbouncer, await empty(), "transaction");
       await expect(openPostgresStore({ url, ...opened() })).rejects.toThrow(
         /^a pooler in front of the database "\w+" at 127\.0\.0\.1:\d+ \(INTERLOCK_STORE\) moves clients between connections: use its session mode, or connect to the server$/,
       );
     });
 
     test("nodes behind a pooler in session mode share a store", async () => {
-      const url = await startPgBouncer(pgbouncer, await empty(), "session");
+      const { url } = await startPgBouncer(pgbouncer, await empty(), "session");
       const [one, other] = [await openNode(url, { connections: 2 }), await openNode(url, { connections: 2 })];
       const floor = new FloorWriter(one);
       await floor.write({ sessions: [floor.session("a")] });

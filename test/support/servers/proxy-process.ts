@@ -1,4 +1,4 @@
-import { spawn } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { onTestFinished } from "vitest";
 
@@ -10,7 +10,11 @@ interface Manner {
 }
 
 /** Start a proxy by its path. It ends with the test. */
-export async function startProxy(program: string, args: readonly string[], { started, end }: Manner): Promise<void> {
+export async function startProxy(
+  program: string,
+  args: readonly string[],
+  { started, end }: Manner,
+): Promise<ChildProcess> {
   const child = spawn(program, args, { stdio: ["ignore", "ignore", "pipe"] });
   const ended = once(child, "close");
   onTestFinished(async () => {
@@ -25,4 +29,5 @@ export async function startProxy(program: string, args: readonly string[], { sta
     });
     void ended.then(() => reject(new Error(`${program} did not start\n${said}`)));
   });
+  return child;
 }

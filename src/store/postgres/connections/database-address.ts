@@ -35,7 +35,9 @@ export async function readAddress(url: string, node?: NodeLabel): Promise<Postgr
   let parsed: Client;
   try {
     parsed = makeClient();
-  } catch {
+  } catch (error) {
+    const { code, path } = error as NodeJS.ErrnoException;
+    if (path !== undefined) throw new Error(`INTERLOCK_STORE: the file ${path} cannot be read (${code})`);
     // Without the cause, which may quote the URL.
     throw new Error("INTERLOCK_STORE must be an address such as postgres://user:password@host:5432/database");
   }
