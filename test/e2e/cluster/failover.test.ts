@@ -24,7 +24,7 @@ async function openFolder(): Promise<string> {
   return folder;
 }
 
-/** The load goes on while `change` happens, and each of its clients is answered afterwards. Nothing acknowledged is lost. */
+/** The load goes on during a change. Afterwards each client is answered, and nothing acknowledged is lost. */
 async function expectToGoOn(cluster: Cluster, change: () => Promise<void>): Promise<void> {
   const [here, there] = await cluster.startAll(["gateway", "orchestrator"], ["gateway", "orchestrator"], ["worker"]);
   const nodes = [here, there];
