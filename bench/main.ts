@@ -9,6 +9,7 @@ import { benchPlayers } from "./players.ts";
 import { benchPolicy } from "./policy.ts";
 import { benchReaction } from "./reaction.ts";
 import { benchReplies } from "./replies.ts";
+import { benchRouting } from "./routing.ts";
 import { benchScaled } from "./scaled.ts";
 import { benchStartup } from "./startup.ts";
 import { benchStorage } from "./storage.ts";
@@ -30,6 +31,7 @@ const BENCHES = {
   page: benchPage,
   policy: benchPolicy,
   replies: benchReplies,
+  routing: benchRouting,
   startup: benchStartup,
   storage: benchStorage,
   scaled: benchScaled,

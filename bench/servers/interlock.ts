@@ -8,7 +8,8 @@ import { serveParent } from "../support/child.ts";
 
 /**
  * A real node in the embedded deployment. Arguments: the SQLite file (default: a new one), and `together` for a
- * catalogue whose sessions are heard together, or `car` for `config/car.yaml`.
+ * catalogue whose sessions are heard together, `routed` for one that routes sentences by 1,000 patterns, or `car` for
+ * `config/car.yaml`.
  */
 const ALONE = `
 agents:
@@ -25,6 +26,19 @@ agents:
   - { name: plain, priority: 20 }
 policy: { ties: newest }
 `;
+const PATTERNS = Array.from({ length: 999 }, (_, index) => `\\b(open|close) the (door|window) ${index}\\b`);
+const ROUTED = `
+agents:
+  - { name: chat, priority: 20 }
+  - { name: vehicle, priority: 50 }
+routing:
+  - { says: ${JSON.stringify(PATTERNS)}, agent: vehicle }
+  - { says: "\\bjoke\\b", agent: chat }
+`;
+const CATALOGS = new Map([
+  ["together", TOGETHER],
+  ["routed", ROUTED],
+]);
 
 // As `interlock serve` does.
 optimiseEarly();
@@ -32,7 +46,7 @@ const folder = mkdtempSync(join(tmpdir(), "interlock-bench-"));
 const config = join(folder, "agents.yaml");
 const [, , named, heard] = process.argv;
 const CAR = new URL("../../config/car.yaml", import.meta.url);
-writeFileSync(config, heard === "car" ? readFileSync(CAR) : heard === "together" ? TOGETHER : ALONE);
+writeFileSync(config, heard === "car" ? readFileSync(CAR) : (CATALOGS.get(heard ?? "") ?? ALONE));
 const file = named || join(folder, "interlock.db");
 const flags = ["--port", "0", "--config", config, "--store", `sqlite:${file}`, "--log-level", "warn"];
 // All clients of a benchmark connect from one address.

@@ -48,6 +48,17 @@ test("the named groups of the first pattern of the row that fits are passed on",
   expect(choose([SONGS], "the joke song").routed.groups).toBeUndefined();
 });
 
+test("of 1,000 patterns the one that fits decides, whatever comes after the first 1,000 characters", () => {
+  const says = Array.from({ length: 999 }, (_, index) => `open the window number ${index}\\b`);
+  const rows = [
+    { says, agent: "chat" },
+    { says: "play", agent: "music" },
+  ];
+  expect(choose(rows, "open the window number 998").routed).toMatchObject({ agent: "chat", row: 1 });
+  expect(choose(rows, `please play ${"x".repeat(100_000)}`).routed).toMatchObject({ agent: "music", row: 2 });
+  expect(choose(rows, `${"x".repeat(100_000)} play`).routed).toMatchObject({ agent: "dialog", by: "default" });
+});
+
 test("without a row that decides the default agent hears the sentence", () => {
   expect(choose([JOKES], "what is the weather").routed).toEqual({ agent: "dialog", by: "default", alternatives: [] });
 });
