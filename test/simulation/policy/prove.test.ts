@@ -523,10 +523,10 @@ claims:
   expect(printed.replaceAll(path, "agents.yaml")).toMatchInlineSnapshot(`
     "Requests, ends, pauses, programs that die, deadlines
       1 session   every reachable state         5 states, 10 steps
-      2 sessions  every reachable state         16 states, 63 steps
+      2 sessions  every reachable state         15 states, 59 steps
     The same, with one agent disabled and enabled
       1 session   every reachable state         15 states, 50 steps
-      2 sessions  every reachable state         50 states, 265 steps
+      2 sessions  every reachable state         47 states, 249 steps
     Not explored: more than 2 sessions to the end, users with preferences, switches
     to another agent, turns (they act as requests, pauses and ends), two agents
     disabled at once, and flags that change while an agent is disabled.
