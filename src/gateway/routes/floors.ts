@@ -306,6 +306,7 @@ export function floorRoutes(
             workspaceId: Name.optional(),
           })
           .refine(({ agentId, content }) => (agentId === undefined) !== (content === undefined), {
+            path: ["agentId"],
             error: "either agentId or content",
           })
           .meta({ minProperties: 1 }),
