@@ -61,7 +61,7 @@ export async function play(baseUrl: string, token: string, name: string) {
     isSame: again.session.id === session.id,
     states: [session.state, paused.state, resumed.state],
     reason,
-    preview: preview.decision.outcome,
+    preview: preview.decision?.outcome,
     refused: problem?.errorCode,
     transitions,
     isPlaced: lastPosition !== undefined,

@@ -69,7 +69,8 @@ function does<T extends SessionEvent["type"], P extends ParameterizedObject["par
   );
 }
 
-/** Events of a session that has never had the floor. */
+/** Events of a session that waits for the floor, and has never had it. */
+const ALLOWED_WHEN_QUEUED = ["activate", "chat", "archive", "stop", "abort", "switch_agent", "delete"];
 const ALLOWED_WHEN_CREATED = ["activate", "chat", "schedule", "archive", "stop", "abort", "switch_agent", "delete"];
 
 const machine = setup({
@@ -226,6 +227,11 @@ const silenced = {
 const refused = (code: ErrorCode, allowed?: string[]) =>
   ({ actions: { type: "refuse", params: { code, ...(allowed && { allowed }) } } }) as const;
 
+const neverHadFloor = [
+  { guard: "isQueued", ...refused("illegal_command", ALLOWED_WHEN_QUEUED) },
+  refused("illegal_command", ALLOWED_WHEN_CREATED),
+] as const;
+
 /** The events of a session with a run: how the run ends, and what another turn does. The run ends with its session. */
 const working = {
   turn: { actions: "overlapTurn" },
@@ -274,13 +280,13 @@ export const sessionMachine = machine.createMachine({
             yield: { actions: "stopWaiting" },
             miss: { actions: "missTurn" },
             "session.schedule": [
-              { guard: "isQueued", ...refused("illegal_command", ALLOWED_WHEN_CREATED) },
+              { guard: "isQueued", ...refused("illegal_command", ALLOWED_WHEN_QUEUED) },
               { actions: "reschedule" },
             ],
             "session.activate": [{ guard: "isScheduled", actions: "refuseScheduled" }, { actions: "requestFloor" }],
             "session.chat": [{ guard: "isScheduled", actions: "refuseScheduled" }, { actions: "requestFloorForTurn" }],
-            "session.pause": refused("illegal_command", ALLOWED_WHEN_CREATED),
-            "session.resume": refused("illegal_command", ALLOWED_WHEN_CREATED),
+            "session.pause": neverHadFloor,
+            "session.resume": neverHadFloor,
           },
         },
         active: {

@@ -105,6 +105,7 @@ describe("XState silently ignores an event that a state does not handle", () => 
     { type: "session.rename", ...about, title: "t" },
     { type: "session.switch_agent", ...about, agentId: "weather" },
     { type: "session.withdraw", ...about, messageId: "m9" },
+    { type: "session.schedule", ...about, schedule: { inMs: 60_000 } },
     {
       type: "session.answer",
       ...about,
