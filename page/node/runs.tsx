@@ -40,14 +40,14 @@ export function Runs({ read: { runs, failed, hasMore }, now }: { read: RunsRead;
         )}
       </section>
       {failed.length > 0 && (
-        <section aria-labelledby="failures">
-          <h2 id="failures">{say("runs.failed")}</h2>
+        <div>
+          <h2>{say("runs.failed")}</h2>
           <Table label={say("runs.failed")} heads={["runs.agent", "runs.why", "runs.when", "runs.user"]}>
             {failed.map((run) => (
               <FailedRow key={run.id} run={run} />
             ))}
           </Table>
-        </section>
+        </div>
       )}
     </>
   );

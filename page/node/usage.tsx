@@ -16,8 +16,8 @@ export function DailyUsage() {
   const page = useUsage();
   if (!page || page.usage.length === 0) return undefined;
   return (
-    <section aria-labelledby="usage">
-      <h2 id="usage">{say("node.usage")}</h2>
+    <div>
+      <h2>{say("node.usage")}</h2>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reachable with the keyboard. */}
       <section className={styles["scroll"]} tabIndex={0} aria-label={say("node.usage")}>
         <table className={styles["usage"]}>
@@ -47,7 +47,7 @@ export function DailyUsage() {
         </table>
       </section>
       {page.next !== undefined && <p className={styles["quiet"]}>{say("node.moreusage")}</p>}
-    </section>
+    </div>
   );
 }
 

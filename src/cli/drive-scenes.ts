@@ -24,6 +24,9 @@ export const CAST: Cast = {
   chat_agent: { priority: 10, interruptible: true, zh: "闲聊" },
 };
 
+const SONG: Bilingual = { en: "Play a song", zh: "放一首歌" };
+const CLOSE_WINDOWS: Bilingual = { en: "Close the windows, it rains", zh: "快关上车窗，下雨了" };
+
 const call: Scene = {
   title: { en: "A call interrupts the music", zh: "电话打断音乐" },
   story: {
@@ -31,15 +34,11 @@ const call: Scene = {
     zh: "正在放歌。电话打进来，接听，挂断；歌从停下的地方接着放。",
   },
   async play(stage) {
-    const { session: music } = await stage.start("music_agent");
-    await stage.say(music.id, stage.word({ en: "Play a song", zh: "放一首歌" }));
+    const music = await stage.sayUnnamed(SONG);
     await stage.untilDeltas(music.id, 4);
-    const { session: phone, decision } = await stage.start("phone_agent");
+    const phone = await stage.sayUnnamed({ en: "Mum is calling, answer the phone", zh: "妈妈来电，接听" });
     const before = stage.messageOf(music.id);
-    const answered = await stage.sendAndWait(
-      phone.id,
-      stage.word({ en: "Mum is calling, answer it", zh: "妈妈来电，接听" }),
-    );
+    const answered = await stage.untilAnswered(phone.id);
     await stage.pass(2_000);
     const ended = await stage.sendAndWait(phone.id, stage.word({ en: "Hang up", zh: "挂断" }));
     await stage.client.archiveSession(phone.id);
@@ -50,7 +49,7 @@ const call: Scene = {
         en: "the call gets the floor: 90 > 20, and music may be interrupted",
         zh: "电话获得发言权：90 > 20，音乐可以被打断",
       },
-      isPreempted(decision, 90, 20),
+      isPreempted(phone.decision, 90, 20),
     );
     stage.check(
       { en: "the music is paused before the call is active", zh: "电话激活之前，音乐已暂停" },
@@ -65,6 +64,7 @@ const call: Scene = {
       answered.includes(stage.word({ en: "go ahead", zh: "请讲" })) &&
         ended.includes(stage.word({ en: "over", zh: "结束" })),
     );
+    checkHeard(stage, [music, "music_agent"], [phone, "phone_agent"]);
     checkResumed(stage, music.id, before);
   },
 };
@@ -76,12 +76,12 @@ const smallTalk: Scene = {
     zh: "正在导航。乘客想听个笑话，听到的是为什么现在不行。",
   },
   async play(stage) {
-    const { session: navigation } = await stage.start("navigation_agent");
-    await stage.say(navigation.id, stage.word({ en: "Take me home", zh: "导航回家" }));
+    const navigation = await stage.sayUnnamed({ en: "Take me home", zh: "导航回家" });
     await stage.untilDeltas(navigation.id, 1);
     await stage.pass(1_000);
     const before = await stage.client.getSession(navigation.id);
-    const refusal = await stage.refusalOf("chat_agent");
+    const joke = await stage.sayInVain({ en: "Tell me a joke", zh: "讲个笑话" });
+    const refusal = joke.decision;
     const after = await stage.client.getSession(navigation.id);
     const { total } = await stage.client.listSessions({ userId: stage.userId, includeArchived: true });
     await stage.untilDeltas(navigation.id, 1);
@@ -102,6 +102,7 @@ const smallTalk: Scene = {
       { en: "the navigation was never paused", zh: "导航从未暂停" },
       !stateSeen(stage, navigation.id, "paused"),
     );
+    checkHeard(stage, [navigation, "navigation_agent"], [joke, "chat_agent"]);
   },
 };
 
@@ -112,22 +113,20 @@ const windows: Scene = {
     zh: "正在规划行程，下起了雨。规划完成之后才关车窗。",
   },
   async play(stage) {
-    const { session: planner } = await stage.start("planner_agent");
-    const planned = stage.sendAndWait(planner.id, stage.word({ en: "Plan a trip for tomorrow", zh: "规划明天的行程" }));
+    const planner = await stage.sayUnnamed({ en: "Plan a trip for tomorrow", zh: "规划明天的行程" });
+    const planned = stage.untilAnswered(planner.id);
     // The await below handles a rejection; this only prevents an unhandled rejection until then.
     planned.catch(() => {});
     await stage.untilDeltas(planner.id, 3);
-    const refusal = await stage.refusalOf("vehicle_control_agent");
+    const tooEarly = await stage.sayInVain(CLOSE_WINDOWS);
+    const refusal = tooEarly.decision;
     const { decision: urgent } = await stage.client.whatIf(stage.floorId, "phone_agent");
     await untilRefused(stage, "vehicle_control_agent");
     const plan = await planned;
     await stage.pass(500);
     await stage.client.archiveSession(planner.id);
-    const { session: vehicle, decision } = await stage.start("vehicle_control_agent");
-    const closed = await stage.sendAndWait(
-      vehicle.id,
-      stage.word({ en: "Close the windows, it rains", zh: "快关上车窗，下雨了" }),
-    );
+    const vehicle = await stage.sayUnnamed(CLOSE_WINDOWS);
+    const closed = await stage.untilAnswered(vehicle.id);
 
     stage.check({ en: "the windows are refused: 50 < 60", zh: "关窗被拒绝：50 < 60" }, isRefused(refusal, 50, 60));
     stage.check(
@@ -144,8 +143,11 @@ const windows: Scene = {
     );
     stage.check(
       { en: "the windows close afterwards", zh: "之后车窗关上" },
-      decision?.reason === "floor_free" && closed === stage.word({ en: "The windows are closed.", zh: "车窗已关闭。" }),
+      vehicle.decision?.reason === "floor_free" &&
+        closed === stage.word({ en: "The windows are closed.", zh: "车窗已关闭。" }),
     );
+    const car = "vehicle_control_agent";
+    checkHeard(stage, [planner, "planner_agent"], [tooEarly, car], [vehicle, car]);
   },
 };
 
@@ -156,15 +158,11 @@ const weather: Scene = {
     zh: "正在放歌。用户问天气，听完回答，音乐自己接着放。",
   },
   async play(stage) {
-    const { session: music } = await stage.start("music_agent");
-    await stage.say(music.id, stage.word({ en: "Play a song", zh: "放一首歌" }));
+    const music = await stage.sayUnnamed(SONG);
     await stage.untilDeltas(music.id, 4);
-    const { session: weather, decision } = await stage.start("weather_agent");
+    const asked = await stage.sayUnnamed({ en: "What is the weather like?", zh: "查一下天气" });
     const before = stage.messageOf(music.id);
-    const answer = await stage.sendAndWait(
-      weather.id,
-      stage.word({ en: "What is the weather like?", zh: "查一下天气" }),
-    );
+    const answer = await stage.untilAnswered(asked.id);
     await stage.untilDeltas(music.id, 4);
 
     stage.check(
@@ -172,11 +170,11 @@ const weather: Scene = {
         en: "the weather gets the floor: 30 > 20, and music may be interrupted",
         zh: "天气获得发言权：30 > 20，音乐可以被打断",
       },
-      isPreempted(decision, 30, 20),
+      isPreempted(asked.decision, 30, 20),
     );
     stage.check(
       { en: "the music is paused before the weather is active", zh: "天气激活之前，音乐已暂停" },
-      isPausedFirst(stage, music.id, weather.id),
+      isPausedFirst(stage, music.id, asked.id),
     );
     stage.check(
       { en: "the weather's answer is complete", zh: "天气的回答是完整的" },
@@ -184,14 +182,21 @@ const weather: Scene = {
     );
     stage.check(
       { en: "the weather releases the floor by itself", zh: "天气自行交还发言权" },
-      transitionSeen(stage, weather.id, "yield"),
+      transitionSeen(stage, asked.id, "yield"),
     );
+    checkHeard(stage, [music, "music_agent"], [asked, "weather_agent"]);
     checkResumed(stage, music.id, before);
   },
 };
 
 /** The four scenes of the priority rules, in the order in which they are played. */
 export const SCENES: readonly Scene[] = [call, smallTalk, windows, weather];
+
+/** Check that the catalogue's `routing` has named these agents for what was said. */
+function checkHeard(stage: Stage, ...heard: readonly [{ agentId: string | undefined }, string][]): void {
+  const isRight = heard.every(([{ agentId }, wanted]) => agentId === wanted);
+  stage.check({ en: "each sentence reaches its agent", zh: "每句话都到了该听的智能体" }, isRight);
+}
 
 function isPreempted(decision: Decision | undefined, challenger: number, holder: number): boolean {
   if (decision?.outcome !== "granted" || decision.reason !== "preempted") return false;

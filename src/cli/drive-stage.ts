@@ -20,6 +20,14 @@ export interface SceneCheck {
 /** The scene could not be completed. */
 export class SceneFault extends Error {}
 
+/** A sentence that has reached an agent. */
+export interface RoutedSentence {
+  /** The session's id. */
+  id: string;
+  decision: Decision | undefined;
+  agentId: string | undefined;
+}
+
 export interface StageOptions {
   client: Client;
   userId: string;
@@ -85,15 +93,44 @@ export class Stage {
     return answer;
   }
 
-  /** Request a session that must be refused, and return the decision; undefined if it got the floor. */
-  async refusalOf(agentId: string): Promise<Decision | undefined> {
+  /**
+   * Say a sentence that names no agent, by a connection of its own: one that has a session would send it there.
+   * @throws ClientError when the agent that hears it is refused
+   */
+  async sayUnnamed(words: Bilingual): Promise<RoutedSentence> {
+    const { userId } = this;
+    let connectionId = "";
+    const connection = this.client.openConnection({ userId });
+    this.#streams.push(connection);
+    void this.#follow(connection, (event) => {
+      if (event.type === "connected") connectionId = event.data.connectionId;
+      else this.#receive(event);
+    });
+    await this.until("a connection to be made", () => connectionId !== "");
+    return this.#sayUnnamed(words, connectionId);
+  }
+
+  /** Say a sentence that must be refused. @returns who would have heard it, and why it is refused, if it is */
+  async sayInVain(words: Bilingual): Promise<Omit<RoutedSentence, "id">> {
     try {
-      await this.start(agentId);
-      return undefined;
+      return await this.#sayUnnamed(words);
     } catch (error) {
-      if (error instanceof ClientError && error.facts.decision) return error.facts.decision;
-      throw error;
+      if (!(error instanceof ClientError && error.facts.decision)) throw error;
+      const { decision, routed } = error.facts;
+      return { decision, agentId: routed?.agent };
     }
+  }
+
+  async #sayUnnamed(words: Bilingual, connectionId?: string): Promise<RoutedSentence> {
+    const { userId } = this;
+    const said = { userId, content: this.word(words), locale: this.#options.language };
+    const bound = connectionId === undefined ? {} : { connectionId };
+    const { sessionId, decision, routed } = await this.client.send(
+      { type: "chat", ...said, ...bound },
+      this.#abortable,
+    );
+    this.#started.push(sessionId!);
+    return { id: sessionId!, decision, agentId: routed?.agent };
   }
 
   /** The words in the language of the drive. */
@@ -109,7 +146,12 @@ export class Stage {
   async sendAndWait(sessionId: string, content: string): Promise<string> {
     const ended = this.#count("complete", sessionId);
     await this.say(sessionId, content);
-    await this.until(`the answer to “${content}”`, () => this.#count("complete", sessionId) > ended);
+    return this.untilAnswered(sessionId, ended + 1);
+  }
+
+  /** Wait for the end of the session's first turns. @returns the text of the last */
+  async untilAnswered(sessionId: string, turns = 1): Promise<string> {
+    await this.until("the answer", () => this.#count("complete", sessionId) >= turns);
     return this.messageOf(sessionId)?.text ?? "";
   }
 

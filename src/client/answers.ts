@@ -8,6 +8,7 @@ import type { ListedRun } from "../protocol/listed-run.ts";
 import type { Matrix, MatrixDifference } from "../protocol/matrix.ts";
 import type { LogLine, Message } from "../protocol/message.ts";
 import type { FloorReplay } from "../protocol/replay.ts";
+import type { Routed } from "../protocol/routed.ts";
 import type { AgentInfo, Session, SessionState } from "../protocol/session.ts";
 import type { LoggedServerEvent } from "./server-event.ts";
 
@@ -152,6 +153,8 @@ export interface MessageAnswer {
   messageId?: string;
   runId?: string;
   decision?: Decision;
+  /** Which agent hears a sentence that named none, and why. With `ignored` nobody does, and there is no session. */
+  routed?: Routed;
   /** The outcome of a `switch_agent`. With an `errorCode` the agent stayed the same. */
   outcome?: SwitchOutcome;
   /** What the new turn replaced. */

@@ -1,6 +1,7 @@
 import type { SpentBudget } from "../protocol/budget.ts";
 import type { Decision } from "../protocol/decision.ts";
 import { ERRORS, type ErrorCode } from "../protocol/errors.ts";
+import type { Routed } from "../protocol/routed.ts";
 import type { AgentInfo } from "../protocol/session.ts";
 import type { CatalogueFault } from "./answers.ts";
 
@@ -20,6 +21,8 @@ export interface ClientErrorFacts {
   commandId?: string;
   /** Why the floor was refused. */
   decision?: Decision;
+  /** Which agent would have heard the sentence. */
+  routed?: Routed;
   /** What is wrong with the request, by path. */
   issues?: { path: string; message: string }[];
   /** What is wrong with a catalogue, by line and column. */

@@ -47,14 +47,15 @@ async function sayUnrecognized(page: Page, content: string): Promise<void> {
   await dialog(page).waitFor();
 }
 
-/** Requests of a page, and those that were refused with 401, by method and path. */
+/** Requests of a page, and those that were refused with 401, by method, path and query. */
 function watch(page: Page) {
   const sent: Request[] = [];
   const refused: string[] = [];
   page.on("request", (request) => void sent.push(request));
   page.on("response", (response) => {
     const request = response.request();
-    if (response.status() === 401) refused.push(`${request.method()} ${new URL(request.url()).pathname}`);
+    const { pathname, search } = new URL(request.url());
+    if (response.status() === 401) refused.push(`${request.method()} ${pathname}${search}`);
   });
   const keys = async (path: string) => {
     const posts = sent.filter((request) => request.method() === "POST" && new URL(request.url()).pathname === path);
