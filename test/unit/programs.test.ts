@@ -54,6 +54,10 @@ function statedNeeds(): Need[][] {
   );
 }
 
+test("what is installed are names of Debian's packages", () => {
+  expect(packagesOf(ALL).filter((name) => !/^[a-z0-9][a-z0-9.+-]+$/.test(name))).toEqual([]);
+});
+
 describe("what a suite does on a machine with some of the programs", () => {
   const suites = statedNeeds();
   /** Each list of needs once. */
