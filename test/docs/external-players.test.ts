@@ -1,12 +1,12 @@
 import { spawn } from "node:child_process";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { expect, onTestFinished, test } from "vitest";
 import { createApp, readSettings } from "../../src/index.ts";
 import { SseReader } from "../support/clients/sse-reader.ts";
 import { testWith } from "../support/programs/suites.ts";
 import { makeFolder } from "../support/stores/sqlite-place.ts";
+import { expectObedience } from "./obedience.ts";
 import { readPage, root } from "./page.ts";
 import { answersOf, difference, requestsOf } from "./shown.ts";
 
@@ -76,18 +76,7 @@ testWith(
     await post("/session/create", { id: "song", agentId: "music_agent", userId: "ann" });
     const player = spawn("bash", [file, "song"], { stdio: ["ignore", "pipe", "inherit"] });
     onTestFinished(() => void player.kill("SIGKILL"));
-    const lines = createInterface(player.stdout)[Symbol.asyncIterator]();
-    const next = async () => (await lines.next()).value;
-    await post("/session/song/activate");
-    expect(await next()).toBe("play");
-    await post("/session/create", { id: "left", agentId: "prompt_agent", userId: "ann", activate: true });
-    expect(await next()).toBe("play at -14 dB");
-    await post("/session/left/archive");
-    expect(await next()).toBe("play");
-    await post("/session/create", { id: "ring", agentId: "phone_agent", userId: "ann", activate: true });
-    expect(await next()).toBe("silence");
-    await post("/session/ring/archive");
-    expect(await next()).toBe("play");
+    await expectObedience(player.stdout, post);
     const stream = await SseReader.open(`${url}/session/song/events`);
     player.kill("SIGKILL");
     const { data } = await stream.find(({ data }) => data["reason"] === "lease_expired");

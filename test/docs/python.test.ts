@@ -1,12 +1,12 @@
 import { execFile, spawn } from "node:child_process";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
 import { createApp, readSettings } from "../../src/index.ts";
 import { describeWith } from "../support/programs/suites.ts";
 import { makeFolder } from "../support/stores/sqlite-place.ts";
+import { expectObedience } from "./obedience.ts";
 import { codeOf, readPage, root, tablesOf } from "./page.ts";
 
 const execute = promisify(execFile);
@@ -70,18 +70,7 @@ describeWith(["python"], "docs/use/python.md", (python) => {
     const file = files[programs.findIndex(({ info }) => info === "python player")]!;
     const player = spawn(python, ["-W", "error", file, "song"], { env, stdio: ["ignore", "pipe", "inherit"] });
     onTestFinished(() => void player.kill("SIGKILL"));
-    const lines = createInterface(player.stdout)[Symbol.asyncIterator]();
-    const next = async () => (await lines.next()).value;
-    await post("/session/song/activate");
-    expect(await next()).toBe("play");
-    await post("/session/create", { id: "left", agentId: "prompt_agent", userId: "ann", activate: true });
-    expect(await next()).toBe("play at -14 dB");
-    await post("/session/left/archive");
-    expect(await next()).toBe("play");
-    await post("/session/create", { id: "ring", agentId: "phone_agent", userId: "ann", activate: true });
-    expect(await next()).toBe("silence");
-    await post("/session/ring/archive");
-    expect(await next()).toBe("play");
+    const next = await expectObedience(player.stdout, post);
     await post("/session/song/archive");
     expect(await next()).toBe("stop");
   });
