@@ -148,6 +148,8 @@ describe("the code", () => {
       { from: "src/actors/session/session-machine.ts", to: "src/store/store.ts", isType: true },
       { from: "src/actors/host/host.ts", to: "src/store/sqlite/sqlite-store.ts", isType: false },
       { from: "src/gateway/gateway.ts", to: "src/actors/host/host.ts", isType: true },
+      { from: "src/gateway/gateway.ts", to: "src/copies/copies.ts", isType: true },
+      { from: "src/gateway/routes/messages.ts", to: "src/doors/doors.ts", isType: true },
       { from: "src/client/client.ts", to: "src/gateway/gateway.ts", isType: false },
       { from: "src/client/client.ts", to: "page/shell/theme.ts", isType: true },
       { from: "src/gateway/routes/page.ts", to: "page/build/compressed.ts", isType: false },

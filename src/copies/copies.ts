@@ -1,5 +1,6 @@
 import type { Caller } from "../gateway/access/caller.ts";
 import type { VisibleSessions } from "../gateway/access/visible-sessions.ts";
+import { checkContent, keepImages, newTurn } from "../gateway/chat-commands.ts";
 import type { Identity, Write } from "../gateway/idempotent-commands.ts";
 import type { CommandContext } from "../gateway/route-context.ts";
 import type { ImageInput } from "../protocol/client-message.ts";
@@ -17,12 +18,10 @@ import type { CommandOf } from "../protocol/internal/command.ts";
 import type { Accepted } from "../protocol/internal/reply.ts";
 import type { Message } from "../protocol/message.ts";
 import { NEW_TITLE, type Origin, type Session } from "../protocol/session.ts";
-import type { Clock } from "../shared/ports/clock.ts";
 import type { BlobStore } from "../store/store.ts";
 import { type CopyEnd, copyHistory, copyImages, isFinished } from "./copied-history.ts";
-import type { Histories } from "./histories.ts";
+import { Histories, type HistoriesOptions } from "./histories.ts";
 import type { StagedHistory } from "./staged-history.ts";
-import { checkContent, keepImages, newTurn } from "./turn-content.ts";
 
 /** How often a move is tried while events of its session come faster than its messages are copied. */
 const MOVE_TRIES = 5;
@@ -57,17 +56,15 @@ interface Edit {
 }
 
 /** What copies depend on. */
-export interface CopiesContext extends CommandContext {
-  histories: Histories;
-  store: BlobStore;
-  clock: Clock;
-}
+type CopiesContext = CommandContext & HistoriesOptions & { store: BlobStore };
 
 /** Creates sessions that begin with another session's messages. */
 export class Copies {
+  readonly histories: Histories;
   readonly #context: CopiesContext;
 
   constructor(context: CopiesContext) {
+    this.histories = new Histories(context);
     this.#context = context;
   }
 
@@ -109,7 +106,7 @@ export class Copies {
    * @throws AppError `not_found`, `illegal_command`, `rejected`, or for the content
    */
   async edit(identity: Identity, { source: of, messageId, id, content, images, ...rest }: Edit): Promise<Accepted> {
-    const { store, clock, visibleTo, histories, commands } = this.#context;
+    const { store, clock, visibleTo, commands } = this.#context;
     const { caller } = identity;
     const { agentId, replaces: replaced, connectionId } = rest;
     const plan = async (history: StagedHistory): Promise<Write> => {
@@ -126,7 +123,7 @@ export class Copies {
       const turn = newTurn(commands, identity, { id, content, images: shown });
       return { floorId, command: { ...command, turn, activate: true } };
     };
-    const reply = await histories.create(identity, connectionId, plan);
+    const reply = await this.histories.create(identity, connectionId, plan);
     if (replaced !== undefined) await this.archiveReplaced(caller, identity, reply, replaced);
     return reply;
   }
@@ -141,9 +138,9 @@ export class Copies {
     id: SessionId,
     findStart: (sessions: VisibleSessions, source: SessionId) => Promise<MessageId>,
   ): Promise<Accepted> {
-    const { visibleTo, histories } = this.#context;
+    const { visibleTo } = this.#context;
     const { caller } = identity;
-    const reply = await histories.create(identity, undefined, async (history) => {
+    const reply = await this.histories.create(identity, undefined, async (history) => {
       const sessions = visibleTo(caller);
       const { session: source } = await sessions.view(id, 0);
       const before = await findStart(sessions, source.id);
@@ -202,12 +199,12 @@ export class Copies {
     id: SessionId,
     { zone, ifSeq }: { zone: string | undefined; ifSeq: Seq | undefined },
   ): Promise<Accepted> {
-    const { visibleTo, histories } = this.#context;
+    const { visibleTo } = this.#context;
     const sessions = visibleTo(identity.caller);
     for (let tries = 1; ; tries++) {
       let seq: Seq | undefined;
       try {
-        return await histories.create(identity, undefined, async (history) => {
+        return await this.histories.create(identity, undefined, async (history) => {
           const { session: source, head } = await sessions.view(id, 0);
           seq = head;
           return { ...(await this.#planMove(identity, history, source, zone, head)), ifSeq };

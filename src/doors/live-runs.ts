@@ -1,6 +1,6 @@
 import { type Catalog, findAgent } from "../config/catalog/catalog.ts";
 import { type Caller, ownerOf } from "../gateway/access/caller.ts";
-import { type Chat, type ChatCommands, newTarget, type Target } from "../gateway/chat-commands.ts";
+import { type Chat, chatCommand, newTarget, type Target } from "../gateway/chat-commands.ts";
 import type { Identity } from "../gateway/idempotent-commands.ts";
 import type { TurnContext } from "../gateway/route-context.ts";
 import { noticeOfWait } from "../gateway/routes/command-answer.ts";
@@ -17,7 +17,7 @@ import type { Accepted } from "../protocol/internal/reply.ts";
 import type { AgentRef } from "../protocol/message.ts";
 import type { Routed } from "../protocol/routed.ts";
 import type { Clock } from "../shared/ports/clock.ts";
-import type { LogStore } from "../store/store.ts";
+import type { BlobStore, LogStore } from "../store/store.ts";
 import { type RunListener, RunReader } from "./run-reader.ts";
 
 /** A user's message and its session. The session is created if it does not exist. */
@@ -91,10 +91,9 @@ const NEXT_PAGES = 256;
 /** What live runs depend on. */
 export interface LiveRunsContext extends TurnContext {
   catalog: () => Catalog;
-  chats: ChatCommands;
   sentences: Sentences;
   followers: Followers;
-  store: LogStore;
+  store: LogStore & BlobStore;
   clock: Clock;
 }
 
@@ -111,12 +110,17 @@ export class LiveRuns {
    * @throws AppError for a refusal, with the arbiter's decision if the arbiter refused
    */
   async begin<T>(identity: Identity, wanted: WantedTurn, read: (address: RunAddress) => Promise<T>): Promise<T> {
-    const { commands, chats } = this.#context;
+    const { commands } = this.#context;
     return await this.#listening(async (listen) => {
       const reply = await commands.carryOut(identity, async () => {
         await wanted.check?.();
         const target = await this.#findTarget(identity, wanted);
-        const command = await chats.command({ ...wanted.chat, playedUpTo: wanted.playedUpTo }, target, identity);
+        const command = await chatCommand(
+          this.#context,
+          { ...wanted.chat, playedUpTo: wanted.playedUpTo },
+          target,
+          identity,
+        );
         await listen(target.floorId);
         return { floorId: target.floorId, command };
       });

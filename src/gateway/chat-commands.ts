@@ -1,8 +1,10 @@
-import { checkContent, keepImages, newTurn } from "../copies/turn-content.ts";
-import type { ClientMessage } from "../protocol/client-message.ts";
+// Rule C22 of docs/inside/correctness.md.
+import { createHash } from "node:crypto";
+import { type ClientMessage, type ImageInput, MAX_CONTENT, MAX_IMAGE } from "../protocol/client-message.ts";
 import { AppError } from "../protocol/errors.ts";
-import { type FloorId, floorOf, type SessionId } from "../protocol/ids.ts";
-import type { CommandOf, WantedSession } from "../protocol/internal/command.ts";
+import { type FloorId, floorOf, type MessageId, type RunId, type SessionId } from "../protocol/ids.ts";
+import type { CommandOf, TurnInput, WantedSession } from "../protocol/internal/command.ts";
+import type { ImageRef } from "../protocol/message.ts";
 import type { Routed } from "../protocol/routed.ts";
 import type { Clock } from "../shared/ports/clock.ts";
 import type { BlobStore } from "../store/store.ts";
@@ -50,31 +52,68 @@ export function newTarget(
   return { sessionId, floorId: floorOf(sessionId, userId, zone), creates };
 }
 
-/** Makes the commands that carry users' messages to their sessions. */
-export class ChatCommands {
-  readonly #options: { store: BlobStore; commands: IdempotentCommands; clock: Clock };
+/**
+ * The command that gives a message to its session, or notes that nobody hears it.
+ * @throws AppError `too_large`, or `bad_request` for a message without content
+ */
+export async function chatCommand(
+  { commands, ...stores }: { commands: IdempotentCommands; store: BlobStore; clock: Clock },
+  message: Chat,
+  { sessionId, creates, routed }: Target,
+  identity: Identity,
+): Promise<CommandOf<"session.chat" | "floor.ignore">> {
+  checkContent(message.content, message.images?.length ?? 0);
+  if (routed?.ignored) return { type: "floor.ignore", routed };
+  const images = await keepImages(stores, sessionId, message.images ?? []);
+  const groups = routed?.groups;
+  const parts = groups && [{ type: "heard", groups }];
+  const turn = newTurn(commands, identity, { ...message, images, parts });
+  return { type: "session.chat", sessionId, turn, ...(creates && { session: creates }), ...(routed && { routed }) };
+}
 
-  constructor(options: { store: BlobStore; commands: IdempotentCommands; clock: Clock }) {
-    this.#options = options;
-  }
+/** Check a message. @throws AppError `too_large`, or `bad_request` for a message without text and images */
+export function checkContent(content: string, images: number): void {
+  if (content.length > MAX_CONTENT) throw new AppError("too_large", `content has at most ${MAX_CONTENT} characters`);
+  if (content.trim() !== "" || images > 0) return;
+  const issues = [{ path: "body.content", message: "must not be empty without images" }];
+  throw new AppError("bad_request", undefined, { facts: { issues } });
+}
 
-  /**
-   * The command that gives a message to its session, or notes that nobody hears it.
-   * @throws AppError `too_large`, or `bad_request` for a message without content
-   */
-  async command(
-    message: Chat,
-    target: Target,
-    identity: Identity,
-  ): Promise<CommandOf<"session.chat" | "floor.ignore">> {
-    const { commands } = this.#options;
-    const { sessionId, creates, routed } = target;
-    checkContent(message.content, message.images?.length ?? 0);
-    if (routed?.ignored) return { type: "floor.ignore", routed };
-    const images = await keepImages(this.#options, sessionId, message.images ?? []);
-    const groups = routed?.groups;
-    const parts = groups && [{ type: "heard", groups }];
-    const turn = newTurn(commands, identity, { ...message, images, parts });
-    return { type: "session.chat", sessionId, turn, ...(creates && { session: creates }), ...(routed && { routed }) };
+/** Store the images of a message first, so that only references travel (rule C22). @throws AppError `too_large` */
+export async function keepImages(
+  { store, clock }: { store: BlobStore; clock: Clock },
+  sessionId: SessionId,
+  images: readonly ImageInput[],
+): Promise<ImageRef[]> {
+  if (images.some(({ data }) => data.length > MAX_IMAGE)) {
+    throw new AppError("too_large", `An image of the message has more than ${MAX_IMAGE} characters of base64.`);
   }
+  const refs: ImageRef[] = [];
+  for (const { data, mimeType } of images) {
+    const bytes = Buffer.from(data, "base64");
+    const hash = createHash("sha256").update(bytes).digest("hex");
+    await store.putBlob(sessionId, { hash, mimeType, bytes, createdAt: clock.now() });
+    refs.push({ hash, mimeType, bytes: bytes.byteLength });
+  }
+  return refs;
+}
+
+/**
+ * A turn of the user, with ids that a repeat receives again.
+ * @param said with the client's id for the message, if it has one
+ */
+export function newTurn(
+  ids: Pick<IdempotentCommands, "deriveId">,
+  identity: Identity,
+  said: { id?: MessageId | undefined } & Pick<TurnInput, "content" | "images" | "parts" | "playedUpTo">,
+): TurnInput {
+  const { id, content, images = [], parts, playedUpTo } = said;
+  return {
+    messageId: id ?? ids.deriveId<MessageId>(identity, "message"),
+    runId: ids.deriveId<RunId>(identity, "run"),
+    content,
+    ...(images.length > 0 && { images }),
+    ...(parts && { parts }),
+    ...(playedUpTo !== undefined && { playedUpTo }),
+  };
 }

@@ -6,7 +6,6 @@ import type { TicketStore } from "../bus/ticket-store.ts";
 import { BOUNDS } from "../config/bounds.ts";
 import type { Catalog } from "../config/catalog/catalog.ts";
 import type { CatalogStatus } from "../config/catalog/watched-catalog.ts";
-import { Histories } from "../copies/histories.ts";
 import { AppError } from "../protocol/errors.ts";
 import type { AgentId, ConnectionId } from "../protocol/ids.ts";
 import type { Envelope } from "../protocol/internal/command.ts";
@@ -17,13 +16,20 @@ import { LoopBudget } from "../shared/loop-budget.ts";
 import type { Clock } from "../shared/ports/clock.ts";
 import type { Logger } from "../shared/ports/logger.ts";
 import type { Tracer } from "../shared/ports/tracer.ts";
-import type { BlobStore, DefinitionStore, LogStore, MessageStore, Store } from "../store/store.ts";
+import type {
+  BlobStore,
+  DefinitionStore,
+  LogStore,
+  MessageStore,
+  StagedCopies,
+  Store,
+  StoreSecret,
+} from "../store/store.ts";
 import { type Authenticate, type Caller, everybodyIsOperator } from "./access/caller.ts";
 import type { Access, Gatekeeper } from "./access/gatekeeper.ts";
 import { KnownAddresses } from "./access/known-addresses.ts";
 import { Tickets } from "./access/tickets.ts";
 import { VisibleSessions } from "./access/visible-sessions.ts";
-import { ChatCommands } from "./chat-commands.ts";
 import { AbandonedRuns } from "./deliveries/abandoned-runs.ts";
 import { RecentRequests } from "./deliveries/recent-requests.ts";
 import { guardAnswers, httpBounds } from "./http/http-bounds.ts";
@@ -51,11 +57,9 @@ import { agentRoutes } from "./routes/agents.ts";
 import { catalogueRoutes } from "./routes/catalogues.ts";
 import { definitionRoutes } from "./routes/definitions.ts";
 import { eventRoutes } from "./routes/events.ts";
-import { exportRoutes } from "./routes/exports.ts";
 import { floorRoutes } from "./routes/floors.ts";
-import { forkRoutes } from "./routes/forks.ts";
 import { healthRoutes } from "./routes/health.ts";
-import { messageRoutes } from "./routes/messages.ts";
+import { messageRoutes, type RollBack } from "./routes/messages.ts";
 import { publishSchemas } from "./routes/openapi.ts";
 import { pageRoutes } from "./routes/page.ts";
 import { replayRoutes } from "./routes/replays.ts";
@@ -104,8 +108,8 @@ export interface GatewayOptions extends Pick<TurnContext, "absentRoles"> {
   origin: OriginOptions;
   /** False for a node without the gateway role, which serves health routes only. Default: true. */
   isGateway?: boolean;
-  /** Other protocols that the node speaks. Default: none. */
-  doors?: readonly Door[];
+  /** What the node serves beside the gateway's own routes. Default: nothing. */
+  doors?: (context: GatewayContext) => readonly Door[];
   /** Absent when authentication is off: every caller is the operator. */
   access?: Access | undefined;
   /** Addresses and networks of trusted proxies, whose `X-Forwarded-*` headers count. */
@@ -138,9 +142,11 @@ export interface Gateway {
   close(drainMs: number): Promise<void>;
 }
 
-/** Another protocol that a gateway speaks: its routes, and how it answers failures. */
+/** Copies, or another protocol: routes beside the gateway's own, and how they answer failures. */
 export interface Door {
-  addRoutes: (app: Routes, context: GatewayContext) => void;
+  addRoutes: (app: Routes) => void;
+  /** Carries out the client message `rollback`. */
+  rollBack?: RollBack;
   /** The shape of the failures of all paths that begin so, with or without a route. Default: the gateway's own. */
   problems?: { below: string; describe: DescribeProblem };
 }
@@ -163,10 +169,7 @@ const MAX_PARAM = 4_096;
 const ROUTES = [
   sessionRoutes,
   sessionMessageRoutes,
-  forkRoutes,
-  exportRoutes,
   userRoutes,
-  messageRoutes,
   floorRoutes,
   replayRoutes,
   runRoutes,
@@ -200,12 +203,15 @@ interface Parts {
   sockets: Sockets;
   pace: LoopPace;
   gate: Gate;
+  doors: readonly Door[];
 }
 
 /** What routes use of the store themselves. */
 type RouteStore = LogStore &
   BlobStore &
   DefinitionStore &
+  StagedCopies &
+  StoreSecret &
   Pick<MessageStore, "findMessage"> &
   Pick<Store, "forgetUser">;
 
@@ -215,8 +221,6 @@ export function createGateway(options: GatewayOptions): Gateway {
   const pace = new LoopPace();
   const sockets = createSockets(options, pace);
   const gate: Gate = {};
-  const app = createServer(options, { sockets, pace, gate });
-
   const followers = new Followers({
     bus,
     store,
@@ -229,7 +233,9 @@ export function createGateway(options: GatewayOptions): Gateway {
   const isWithdrawn = access && ((keyId: string) => access.verifier.isWithdrawn(keyId));
   const streams = new Streams({ clock, stopwatch, random, unanswered, onCut, isWithdrawn });
   const context = createContext(options, followers, streams, gate);
-  addRoutes(app, options, context, gate);
+  const doors = options.doors?.(context) ?? [];
+  const app = createServer(options, { sockets, pace, gate, doors });
+  addRoutes(app, options, context, { gate, doors });
 
   return {
     streams,
@@ -277,8 +283,8 @@ function answerText(data: unknown): string {
 }
 
 /** The server with all that applies to every request. Its hooks run in the order in which they are added here. */
-function createServer(options: GatewayOptions, { sockets, pace, gate }: Parts): Routes {
-  const { access, log, newId, origin, proxies, maxBodyBytes, tracer, doors = [] } = options;
+function createServer(options: GatewayOptions, { sockets, pace, gate, doors }: Parts): Routes {
+  const { access, log, newId, origin, proxies, maxBodyBytes, tracer } = options;
   const paths = new KnownPaths();
   const bodies = { maxBytes: maxBodyBytes, pace, sockets };
   const shapes = doors.flatMap(({ problems }) => problems ?? []);
@@ -390,17 +396,15 @@ function createContext(options: GatewayOptions, followers: Followers, streams: S
     commands,
     requests,
     abandoned,
-    chats: new ChatCommands({ store, commands, clock }),
     sentences: new Sentences({ catalog: options.catalog, routers, visibleTo, clock, stopwatch }),
-    histories: new Histories({ store, clock, newId, commands, connections, visibleTo }),
   };
 }
 
 function addRoutes(
   app: Routes,
-  { access, isGateway = true, doors = [], version, clock, stopwatch }: GatewayOptions,
+  { access, isGateway = true, version, clock, stopwatch }: GatewayOptions,
   context: GatewayContext,
-  gate: Gate,
+  { gate, doors }: Pick<Parts, "gate" | "doors">,
 ): void {
   publishSchemas(app, version, access !== undefined);
   app.register(async (scope) => {
@@ -411,6 +415,7 @@ function addRoutes(
     }
     if (!isGateway) return healthRoutes(routes, context);
     for (const add of ROUTES) add(routes, context);
-    for (const door of doors) door.addRoutes(routes, context);
+    messageRoutes(routes, { ...context, rollBack: doors.find(({ rollBack }) => rollBack)?.rollBack });
+    for (const door of doors) door.addRoutes(routes);
   });
 }

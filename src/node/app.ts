@@ -13,7 +13,9 @@ import { BOUNDS } from "../config/bounds.ts";
 import { withSecretFiles } from "../config/secret-files.ts";
 import type { Settings } from "../config/settings.ts";
 import { readTraceSettings } from "../config/traces.ts";
-import { DOORS } from "../doors/doors.ts";
+import { Copies } from "../copies/copies.ts";
+import { copiesDoor } from "../copies/copies-door.ts";
+import { doorsOf } from "../doors/doors.ts";
 import { type Access, openVerifier } from "../gateway/access/gatekeeper.ts";
 import { createGateway, type Gateway, type GatewayOptions } from "../gateway/gateway.ts";
 import { readPageFiles } from "../gateway/http/page-files.ts";
@@ -433,7 +435,10 @@ function createNodeGateway(
   return createGateway({
     ...parts,
     isGateway,
-    doors: DOORS,
+    doors: (context) => {
+      const copies = new Copies(context);
+      return [copiesDoor(context, copies), ...doorsOf(context, copies)];
+    },
     proxies,
     addressConnections,
     maxBodyBytes,

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { type AgentEntry, type Catalog, isOpenTo, summaryKeysOf } from "../../config/catalog/catalog.ts";
-import type { Histories } from "../../copies/histories.ts";
+import type { Copies } from "../../copies/copies.ts";
 import { listPoints, RollbackPoint } from "../../copies/rollback-points.ts";
 import type { Caller } from "../../gateway/access/caller.ts";
 import { newTarget } from "../../gateway/chat-commands.ts";
@@ -54,7 +54,7 @@ type Address = { sessionId: SessionId; floorId: FloorId };
 interface Context extends CommandContext {
   catalog: () => Catalog;
   followers: Followers;
-  histories: Histories;
+  copies: Copies;
   streams: Streams;
   store: LogStore & Pick<MessageStore, "findMessage">;
   clock: Clock;
@@ -62,7 +62,8 @@ interface Context extends CommandContext {
 
 /** Requests of the clients of the service before this one, which name a session in the query or the body. */
 export function formerClientRoutes(app: Routes, context: Context): void {
-  const { commands, followers, histories, store, streams, visibleTo } = context;
+  const { histories } = context.copies;
+  const { commands, followers, store, streams, visibleTo } = context;
 
   app.get(
     "/session/rollback-points",
@@ -83,7 +84,7 @@ export function formerClientRoutes(app: Routes, context: Context): void {
       const caller = await context.authenticate(request);
       const { sessionId } = request.query;
       // A long session takes as long to read as to copy.
-      const leave = context.histories.enter(caller);
+      const leave = histories.enter(caller);
       try {
         return { success: true as const, sessionId, points: await listPoints(visibleTo(caller), sessionId) };
       } finally {

@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { z } from "zod";
-import { Copies, type CopiesContext } from "../../copies/copies.ts";
+import type { Copies } from "../../copies/copies.ts";
 import type { Caller } from "../../gateway/access/caller.ts";
 import type { Identity } from "../../gateway/idempotent-commands.ts";
 import type { Routes } from "../../gateway/route-context.ts";
@@ -34,15 +34,15 @@ const CHUNKS = streamAnswer(Chunk);
 const NOTHING = { 204: z.null().meta({ description: "no reply is in progress" }) };
 
 /** What these routes depend on. */
-interface Context extends CopiesContext, LiveRunsContext, RunStreamContext {
+interface Context extends LiveRunsContext, RunStreamContext {
+  copies: Copies;
   store: BlobStore & LogStore;
 }
 
 /** `/api/chat`: the protocol of `useChat`, including resumption. */
 export function uiChatRoutes(app: Routes, context: Context): void {
   const runs = new LiveRuns(context);
-  const copies = new Copies(context);
-  const { commands, streams } = context;
+  const { commands, copies, streams } = context;
   const params = z.object({ id: SessionId });
 
   app.post(

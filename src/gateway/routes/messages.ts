@@ -1,22 +1,20 @@
 import { z } from "zod";
 import { type Catalog, listAgents } from "../../config/catalog/catalog.ts";
-import { Copies, type CopiesContext } from "../../copies/copies.ts";
-import { findPoint } from "../../copies/rollback-points.ts";
 import { ClientMessage, findAgentIdFault } from "../../protocol/client-message.ts";
 import { AppError, type ErrorCode } from "../../protocol/errors.ts";
 import { envelopeJson } from "../../protocol/frames.ts";
 import { type SessionId, userOf } from "../../protocol/ids.ts";
 import { confirmationAnswer, questionAnswer } from "../../protocol/interaction.ts";
 import type { Command } from "../../protocol/internal/command.ts";
-import { SwitchOutcome } from "../../protocol/internal/reply.ts";
+import { type Accepted, SwitchOutcome } from "../../protocol/internal/reply.ts";
 import { Routed } from "../../protocol/routed.ts";
 import { STATES } from "../../protocol/session.ts";
 import { flow } from "../../shared/flow.ts";
+import type { Clock } from "../../shared/ports/clock.ts";
 import type { Trace } from "../../shared/ports/tracer.ts";
-import type { ConnectionRow } from "../../store/store.ts";
+import type { BlobStore, ConnectionRow } from "../../store/store.ts";
 import type { Caller } from "../access/caller.ts";
-import type { VisibleSessions } from "../access/visible-sessions.ts";
-import { type ChatCommands, newTarget, type Target, userZoneOf } from "../chat-commands.ts";
+import { chatCommand, newTarget, type Target, userZoneOf } from "../chat-commands.ts";
 import { toAppError } from "../http/problem.ts";
 import type { Identity } from "../idempotent-commands.ts";
 import type { Routes, TurnContext } from "../route-context.ts";
@@ -32,6 +30,9 @@ interface Resolved {
   connection?: ConnectionRow | undefined;
   target?: Target | undefined;
 }
+
+/** Take a session back to the message of this index. A copy replaces the session. */
+export type RollBack = (identity: Identity, id: SessionId, messageIndex: number) => Promise<Accepted>;
 
 type RollbackMessage = Extract<ClientMessage, { type: "rollback" }>;
 
@@ -68,17 +69,18 @@ const LAPSED =
   "The session lost its place, because its program sent no heartbeats. Heartbeats do not bring it back; ask with";
 
 /** What these routes depend on. */
-interface Context extends TurnContext, CopiesContext {
+interface Context extends TurnContext {
   catalog: () => Catalog;
-  chats: ChatCommands;
+  store: BlobStore;
+  clock: Clock;
   sentences: Sentences;
   connections: Connections;
+  rollBack: RollBack | undefined;
 }
 
 /** `POST /message`: a client's message, to a session or to a new one. */
 export function messageRoutes(app: Routes, context: Context): void {
-  const { commands, connections, chats, sentences } = context;
-  const copies = new Copies(context);
+  const { commands, connections, sentences } = context;
 
   const schema = {
     tags: ["messages"],
@@ -167,8 +169,8 @@ export function messageRoutes(app: Routes, context: Context): void {
     const { rollback } = message;
     try {
       const target = await findTarget(message, identity, resolved);
-      const find = (sessions: VisibleSessions, id: SessionId) => findPoint(sessions, id, rollback.messageIndex);
-      const reply = await copies.rollBack(identity, target.sessionId, find);
+      if (!context.rollBack) throw new AppError("bad_request");
+      const reply = await context.rollBack(identity, target.sessionId, rollback.messageIndex);
       await send(identity, resolved, "rollback_result", { success: true, sessionId: reply.sessionId });
       return turnAnswer(context, reply);
     } catch (thrown) {
@@ -255,7 +257,7 @@ export function messageRoutes(app: Routes, context: Context): void {
     switch (message.type) {
       case "chat":
       case "image":
-        return chats.command(message, target, identity);
+        return chatCommand(context, message, target, identity);
       case "abort":
       case "pause":
       case "resume":

@@ -1,16 +1,10 @@
 import type { FastifyRequest } from "fastify";
 import { z } from "zod";
-import { BOUNDS } from "../../config/bounds.ts";
-import { exportedLine, exportedPieces, LINES_VERSION, MEDIA_TYPES } from "../../copies/exported-history.ts";
-import type { Histories } from "../../copies/histories.ts";
 import { AppError } from "../../protocol/errors.ts";
-import { type FloorId, floorOfUser, Name, type SessionId } from "../../protocol/ids.ts";
-import type { Clock } from "../../shared/ports/clock.ts";
-import type { LogStore, Store } from "../../store/store.ts";
-import { type Caller, checkUser } from "../access/caller.ts";
+import { Name } from "../../protocol/ids.ts";
+import type { Store } from "../../store/store.ts";
+import type { Caller } from "../access/caller.ts";
 import type { CommandContext, Routes } from "../route-context.ts";
-import { sendFile } from "./exports.ts";
-import { plainAnswer } from "./openapi.ts";
 
 const UserParams = z.object({ id: Name });
 /** Sessions that are read at a time. */
@@ -20,14 +14,12 @@ const ROUNDS = 5;
 
 /** What these routes depend on. */
 interface Context extends CommandContext {
-  histories: Histories;
-  store: LogStore & Pick<Store, "forgetUser">;
-  clock: Clock;
+  store: Pick<Store, "forgetUser">;
 }
 
-/** What the store has of one user: its export, and its deletion. */
+/** The deletion of all that the store has of one user. */
 export function userRoutes(app: Routes, context: Context): void {
-  const { commands, store, clock, histories, visibleTo } = context;
+  const { commands, store, visibleTo } = context;
 
   app.delete(
     "/user/:id",
@@ -58,33 +50,6 @@ export function userRoutes(app: Routes, context: Context): void {
     },
   );
 
-  app.get(
-    "/user/:id/export",
-    {
-      schema: {
-        tags: ["operations"],
-        operationId: "exportUser",
-        summary: "Export a user's sessions and decisions",
-        description:
-          "For operators, and for the user. Lines of JSON: each session as its own export has it, then the decisions on the user's floors, newest first. The last line is `complete`; a file without it is incomplete.",
-        params: UserParams,
-        response: { 200: plainAnswer("application/x-ndjson", "The lines.") },
-      },
-    },
-    async (request, reply) => {
-      const caller = await context.authenticate(request);
-      const userId = request.params.id;
-      checkUser(caller, userId);
-      const type = MEDIA_TYPES.jsonl;
-      return sendFile(reply, linesOf(caller, userId), {
-        type,
-        name: "user.jsonl",
-        clock,
-        onClose: histories.enter(caller),
-      });
-    },
-  );
-
   /** Delete the sessions page by page. @returns how many there were */
   async function deleteSessions(request: FastifyRequest, caller: Caller, userId: string): Promise<number> {
     let count = 0;
@@ -103,37 +68,6 @@ export function userRoutes(app: Routes, context: Context): void {
         const command = { type: "floor.flags" as const, flags: {} };
         await commands.carryOut(commands.newIdentity(caller, request.trace), async () => ({ floorId, command }));
       }
-    }
-  }
-
-  async function* linesOf(caller: Caller, userId: string): AsyncGenerator<string> {
-    const sessions = visibleTo(caller);
-    yield exportedLine({ type: "user", version: LINES_VERSION, userId, exportedAt: clock.now() });
-    const floorIds = new Set([floorOfUser(userId)]);
-    const done = new Set<SessionId>();
-    for (let page = 0; ; page++) {
-      const found = await sessions.ofUser(userId, page, PAGE);
-      if (found.length === 0) break;
-      // A session that is used meanwhile moves to the front, and another one to the next page.
-      for (const session of found.filter(({ id }) => !done.has(id))) {
-        done.add(session.id);
-        floorIds.add(session.floorId);
-        yield* exportedPieces("jsonl", sessions, session, clock.now());
-      }
-    }
-    for (const floorId of floorIds) yield* decisionsOn(floorId);
-    yield exportedLine({ type: "complete", sessions: done.size });
-  }
-
-  async function* decisionsOn(floorId: FloorId): AsyncGenerator<string> {
-    let before: number | undefined;
-    for (;;) {
-      const { entries, lowWater } = await store.readFloorLogBack(floorId, before, BOUNDS.shownDecisions);
-      for (const { type, at, json } of entries) {
-        if (type === "arbitration") yield exportedLine({ type: "decision", floorId, at, decision: JSON.parse(json) });
-      }
-      before = entries.at(-1)?.floorSeq;
-      if (before === undefined || before <= lowWater + 1) return;
     }
   }
 }

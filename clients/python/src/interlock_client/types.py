@@ -1034,68 +1034,10 @@ class LogPage(TypedDict):
     hasMore: bool
 
 
-class TurnAnswer(TypedDict):
-    success: Literal[True]
-    sessionId: NotRequired[str]
-    messageId: NotRequired[str]
-    runId: NotRequired[str]
-    decision: NotRequired[Decision]
-    interrupted: NotRequired[TurnAnswerInterrupted]
-    position: NotRequired[str]
-    notice: NotRequired[str]
-    """what the request may not have meant, or what its effect waits for."""
-
-
-class TurnAnswerInterrupted(TypedDict):
-    runId: str
-    messageId: str
-
-
-class ImportedSession(TypedDict):
-    success: Literal[True]
-    session: Session
-    position: NotRequired[str]
-
-
 class ForgottenUser(TypedDict):
     success: Literal[True]
     sessions: int
     remains: List[str]
-
-
-class MessageAnswer(TypedDict):
-    success: Literal[True]
-    sessionId: NotRequired[str]
-    messageId: NotRequired[str]
-    runId: NotRequired[str]
-    decision: NotRequired[Decision]
-    interrupted: NotRequired[TurnAnswerInterrupted]
-    position: NotRequired[str]
-    notice: NotRequired[str]
-    """what the request may not have meant, or what its effect waits for."""
-    outcome: NotRequired[MessageAnswerOutcome]
-    routed: NotRequired[Routed]
-    state: NotRequired[SessionState]
-    """in reply to `heartbeat`: the session's state."""
-    level: NotRequired[float]
-    """in reply to `heartbeat`: a ducked session's level."""
-    leaseMs: NotRequired[float]
-    """in reply to `heartbeat`: as in the session."""
-    lapsed: NotRequired[bool]
-    """in reply to `heartbeat`: the lease ran out, so only a request brings the session back."""
-    playedUpTo: NotRequired[int]
-    """in reply to `played`: the position that counts; other than `upTo`: `upTo` changed nothing."""
-    leaseUntil: NotRequired[float]
-    """in reply to `heartbeat`: as in the session; absent for a session without a place to lose."""
-
-
-class MessageAnswerOutcome(TypedDict):
-    errorCode: NotRequired[ErrorCode]
-    message: NotRequired[str]
-    availableAgents: NotRequired[List[AgentInfo]]
-    previousAgentId: NotRequired[str]
-    currentAgentId: NotRequired[str]
-    agentName: NotRequired[str]
 
 
 class FloorView(TypedDict):
@@ -1754,6 +1696,64 @@ class HeardReportLastFailure(TypedDict):
     agentId: str
     errorCode: ErrorCode
     reason: str
+
+
+class MessageAnswer(TypedDict):
+    success: Literal[True]
+    sessionId: NotRequired[str]
+    messageId: NotRequired[str]
+    runId: NotRequired[str]
+    decision: NotRequired[Decision]
+    interrupted: NotRequired[MessageAnswerInterrupted]
+    position: NotRequired[str]
+    notice: NotRequired[str]
+    """what the request may not have meant, or what its effect waits for."""
+    outcome: NotRequired[MessageAnswerOutcome]
+    routed: NotRequired[Routed]
+    state: NotRequired[SessionState]
+    """in reply to `heartbeat`: the session's state."""
+    level: NotRequired[float]
+    """in reply to `heartbeat`: a ducked session's level."""
+    leaseMs: NotRequired[float]
+    """in reply to `heartbeat`: as in the session."""
+    lapsed: NotRequired[bool]
+    """in reply to `heartbeat`: the lease ran out, so only a request brings the session back."""
+    playedUpTo: NotRequired[int]
+    """in reply to `played`: the position that counts; other than `upTo`: `upTo` changed nothing."""
+    leaseUntil: NotRequired[float]
+    """in reply to `heartbeat`: as in the session; absent for a session without a place to lose."""
+
+
+class MessageAnswerInterrupted(TypedDict):
+    runId: str
+    messageId: str
+
+
+class MessageAnswerOutcome(TypedDict):
+    errorCode: NotRequired[ErrorCode]
+    message: NotRequired[str]
+    availableAgents: NotRequired[List[AgentInfo]]
+    previousAgentId: NotRequired[str]
+    currentAgentId: NotRequired[str]
+    agentName: NotRequired[str]
+
+
+class TurnAnswer(TypedDict):
+    success: Literal[True]
+    sessionId: NotRequired[str]
+    messageId: NotRequired[str]
+    runId: NotRequired[str]
+    decision: NotRequired[Decision]
+    interrupted: NotRequired[MessageAnswerInterrupted]
+    position: NotRequired[str]
+    notice: NotRequired[str]
+    """what the request may not have meant, or what its effect waits for."""
+
+
+class ImportedSession(TypedDict):
+    success: Literal[True]
+    session: Session
+    position: NotRequired[str]
 
 
 SessionStreamEvent = Union[

@@ -1,16 +1,16 @@
 import { z } from "zod";
-import { isFinished } from "../../copies/copied-history.ts";
-import { Copies, type CopiesContext } from "../../copies/copies.ts";
-import { newTurn } from "../../copies/turn-content.ts";
-import { ImageInput, MAX_IMAGES } from "../../protocol/client-message.ts";
-import { AppError } from "../../protocol/errors.ts";
-import { AgentId, CommandId, ConnectionId, MessageId, Name, SessionId } from "../../protocol/ids.ts";
-import type { Message } from "../../protocol/message.ts";
-import { cleanText } from "../../shared/text.ts";
-import type { VisibleSessions } from "../access/visible-sessions.ts";
-import type { Routes, TurnContext } from "../route-context.ts";
-import { SessionAnswerSchema, sessionAnswer, TurnAnswer, turnAnswer } from "./command-answer.ts";
-import { CommandBody, commandFields, SessionParams } from "./session-command.ts";
+import type { VisibleSessions } from "../gateway/access/visible-sessions.ts";
+import { newTurn } from "../gateway/chat-commands.ts";
+import type { Routes, TurnContext } from "../gateway/route-context.ts";
+import { SessionAnswerSchema, sessionAnswer, TurnAnswer, turnAnswer } from "../gateway/routes/command-answer.ts";
+import { CommandBody, commandFields, SessionParams } from "../gateway/routes/session-command.ts";
+import { ImageInput, MAX_IMAGES } from "../protocol/client-message.ts";
+import { AppError } from "../protocol/errors.ts";
+import { AgentId, CommandId, ConnectionId, MessageId, Name, SessionId } from "../protocol/ids.ts";
+import type { Message } from "../protocol/message.ts";
+import { cleanText } from "../shared/text.ts";
+import { isFinished } from "./copied-history.ts";
+import type { Copies } from "./copies.ts";
 
 /** The maximum number of turns that one rollback can remove. */
 const MAX_TURNS = 1_000;
@@ -20,9 +20,8 @@ const PAGE = 100;
 const WithMessage = z.object({ id: SessionId, messageId: MessageId });
 
 /** Copies sessions, repeats and edits messages, and takes turns back. */
-export function forkRoutes(app: Routes, context: TurnContext & CopiesContext): void {
-  const { commands, visibleTo, histories } = context;
-  const copies = new Copies(context);
+export function forkRoutes(app: Routes, context: TurnContext & { copies: Copies }): void {
+  const { commands, visibleTo, copies } = context;
 
   app.post(
     "/session/:id/fork",
@@ -50,7 +49,7 @@ export function forkRoutes(app: Routes, context: TurnContext & CopiesContext): v
       const caller = await context.authenticate(request);
       const { messageId, agentId, activate, connectionId } = request.body;
       const identity = await commands.identify(caller, request, request.body);
-      const reply = await histories.create(identity, connectionId, async (history) => {
+      const reply = await copies.histories.create(identity, connectionId, async (history) => {
         const { session: source } = await visibleTo(caller).view(request.params.id, 0);
         const end = messageId === undefined ? "newest" : { upTo: messageId };
         return await copies.copy(caller, history, { source, end, by: "fork", agentId, activate });

@@ -1,23 +1,23 @@
 import { Readable } from "node:stream";
 import type { FastifyReply } from "fastify";
 import { z } from "zod";
-import { BOUNDS } from "../../config/bounds.ts";
-import { type Catalog, findAgent } from "../../config/catalog/catalog.ts";
-import { ByteLines } from "../../copies/byte-lines.ts";
-import { EXPORT_FORMATS, exportedPieces, MEDIA_TYPES } from "../../copies/exported-history.ts";
-import type { Histories } from "../../copies/histories.ts";
-import { type ImportedSession, importHistory, MAX_LINE_BYTES } from "../../copies/imported-history.ts";
-import type { StagedHistory } from "../../copies/staged-history.ts";
-import { AppError } from "../../protocol/errors.ts";
-import { AgentId, CommandId, ConnectionId, Name, SessionId } from "../../protocol/ids.ts";
-import { NEW_TITLE, Session } from "../../protocol/session.ts";
-import type { Clock, Timer } from "../../shared/ports/clock.ts";
-import type { BlobStore } from "../../store/store.ts";
-import { checkUserZone, newTarget } from "../chat-commands.ts";
-import { inviteBody } from "../http/json-bodies.ts";
-import type { CommandContext, Routes } from "../route-context.ts";
-import { sessionAnswer } from "./command-answer.ts";
-import { plainAnswer } from "./openapi.ts";
+import { BOUNDS } from "../config/bounds.ts";
+import { type Catalog, findAgent } from "../config/catalog/catalog.ts";
+import { checkUserZone, newTarget } from "../gateway/chat-commands.ts";
+import { inviteBody } from "../gateway/http/json-bodies.ts";
+import type { CommandContext, Routes } from "../gateway/route-context.ts";
+import { sessionAnswer } from "../gateway/routes/command-answer.ts";
+import { plainAnswer } from "../gateway/routes/openapi.ts";
+import { AppError } from "../protocol/errors.ts";
+import { AgentId, CommandId, ConnectionId, Name, SessionId } from "../protocol/ids.ts";
+import { NEW_TITLE, Session } from "../protocol/session.ts";
+import type { Clock, Timer } from "../shared/ports/clock.ts";
+import type { BlobStore } from "../store/store.ts";
+import { ByteLines } from "./byte-lines.ts";
+import type { Copies } from "./copies.ts";
+import { EXPORT_FORMATS, exportedPieces, MEDIA_TYPES } from "./exported-history.ts";
+import { type ImportedSession, importHistory, MAX_LINE_BYTES } from "./imported-history.ts";
+import type { StagedHistory } from "./staged-history.ts";
 
 const ImportQuery = z.object({
   agentId: AgentId.optional().meta({
@@ -68,14 +68,15 @@ export function sendFile(reply: FastifyReply, pieces: AsyncIterable<string>, { t
 /** What these routes depend on. */
 interface Context extends CommandContext {
   catalog: () => Catalog;
-  histories: Histories;
+  copies: Copies;
   store: BlobStore;
   clock: Clock;
 }
 
 /** Exports sessions to files, and imports them. */
 export function exportRoutes(app: Routes, context: Context): void {
-  const { commands, store, clock, visibleTo, histories } = context;
+  const { commands, store, clock, visibleTo } = context;
+  const { histories } = context.copies;
 
   app.get(
     "/session/:id/export",
