@@ -1,6 +1,6 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
 import type { CountedTurns } from "../actors/host/budgets.ts";
-import type { HostMetrics } from "../actors/host/hosted-floor.ts";
+import type { HostMetrics } from "../actors/host/loaded-floor.ts";
 import type { NodeReport, RunFailure } from "../protocol/internal/node-report.ts";
 import type { RunPurpose, WorkerMetrics } from "../runs/worker.ts";
 

@@ -15,7 +15,7 @@ export const HOPS = {
   change: "actors/host/ledger.ts",
   sqlite: "store/sqlite/sqlite-store.ts",
   postgres: "store/postgres/floor-commit.ts",
-  committed: "actors/host/hosted-floor.ts",
+  committed: "actors/host/loaded-floor.ts",
   announcement: "actors/host/announcer.ts",
   follower: "gateway/streams/follower.ts",
   log: "gateway/streams/log-stream.ts",

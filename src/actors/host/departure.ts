@@ -1,13 +1,12 @@
 // Rules C33 and C34 of docs/inside/correctness.md.
 import { AppError } from "../../protocol/errors.ts";
-import type { SessionId } from "../../protocol/ids.ts";
 import type { CommandOf, Envelope } from "../../protocol/internal/command.ts";
 import type { Reply } from "../../protocol/internal/reply.ts";
 import type { Given } from "../facts.ts";
 import { carriedBy, type SessionContext } from "../session/session-context.ts";
+import { refuseForeign, refuseStale } from "./admission.ts";
 import type { FloorActors } from "./floor-actors.ts";
 import type { Ledger } from "./ledger.ts";
-import { refuseForeign } from "./owner-check.ts";
 
 const WAITS_FOR_TIME = "It waits for its time. End it, and create one on the other floor.";
 const HAS_ACTED =
@@ -84,16 +83,3 @@ export class Departure {
 
 /** Whether the first turn that the session takes along has begun, here or on a floor before. */
 const hasBegun = ({ run, turns }: SessionContext): boolean => run !== undefined || turns[0]?.hasBegun === true;
-
-/** Refuse a command for a session that has events after `ifSeq`, if the command has one. */
-export function refuseStale(
-  { ifSeq }: Pick<Envelope, "ifSeq">,
-  sessionId: SessionId,
-  actors: FloorActors,
-  ledger: Ledger,
-): Reply | undefined {
-  if (ifSeq === undefined) return undefined;
-  const seq = ledger.seqOf(sessionId);
-  const session = actors.machineState(sessionId)?.view;
-  return seq === ifSeq ? undefined : { ok: false, code: "stale", facts: { seq, ...(session && { session }) } };
-}

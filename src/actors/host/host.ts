@@ -5,9 +5,10 @@ import type { Reply } from "../../protocol/internal/reply.ts";
 import { flow } from "../../shared/flow.ts";
 import type { Store } from "../../store/store.ts";
 import { Announcer, type AnnouncerOptions } from "./announcer.ts";
-import { HostedFloor, type HostedFloorOptions } from "./hosted-floor.ts";
+import { HostedFloor } from "./hosted-floor.ts";
+import type { FloorOptions } from "./loaded-floor.ts";
 
-export interface HostOptions extends HostedFloorOptions, AnnouncerOptions {
+export interface HostOptions extends FloorOptions, AnnouncerOptions {
   store: Store;
   /** Floors kept in memory. At the limit the host drops an idle floor that was not used lately, or answers `busy`. */
   maxFloors: number;

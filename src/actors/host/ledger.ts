@@ -24,23 +24,7 @@ import { READ_APART_MS } from "../session/session-schedule.ts";
 import { type CountedTurns, usageCounts } from "./budgets.ts";
 import type { FloorActors } from "./floor-actors.ts";
 import type { SessionMachineState } from "./session-machine-state.ts";
-import { SNAPSHOT_FORMAT, writeSnapshot } from "./snapshot.ts";
-
-/** The state of a floor's rows. While a batch is in flight, it is ahead of the store. */
-export interface LedgerState {
-  version: number;
-  head: FloorSeq;
-  /** The largest `now` given to the machines, in ms since 1970. They never get a smaller one (rule C9). */
-  lastNow: number;
-  /** The floor's alarm: its earliest deadline, in the floor's time. */
-  alarmAt: FloorTime | undefined;
-  /** No session outside the actors has an earlier deadline, in the floor's time; undefined: none has any. */
-  outsideDueAt: FloorTime | undefined;
-  /** The last `seq` of each session in the actors. */
-  seqs: Map<SessionId, Seq>;
-  /** Unfinished messages with their text so far, by `draftKey`. */
-  drafts: Map<string, Message>;
-}
+import { draftKey, type LedgerState, SNAPSHOT_FORMAT, writeSnapshot } from "./snapshot.ts";
 
 /** The durable length of an unfinished message, in UTF-16 units: a follower with a gap reads the text up to there. */
 export interface Checkpoint {
@@ -68,9 +52,6 @@ export interface Batch {
 
 /** What the receivers of webhooks are to be sent of a commit; undefined: nothing. */
 export type NoticesOf = (events: CommittedEvents) => WebhookNotice[] | undefined;
-
-/** The key of a message among the unfinished ones. A message's id is unique within its session only. */
-export const draftKey = (sessionId: SessionId, id: MessageId): string => `${sessionId}/${id}`;
 
 /**
  * Turns the machines' facts into rows: numbers the events, keeps the text of unfinished messages, and collects one

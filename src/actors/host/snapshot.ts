@@ -1,11 +1,13 @@
 // Rules C6 and C24 of docs/inside/correctness.md.
 import { AppError } from "../../protocol/errors.ts";
-import type { SessionId } from "../../protocol/ids.ts";
+import type { FloorId, FloorSeq, MessageId, Seq, SessionId } from "../../protocol/ids.ts";
+import type { Message } from "../../protocol/message.ts";
 import type { FloorTime } from "../../shared/floor-time.ts";
-import type { FloorRecord, SessionRow } from "../../store/store.ts";
+import type { FloorRecord, FloorStore, LogStore, SessionRow } from "../../store/store.ts";
 import { arbiterMachine } from "../floor/arbiter.ts";
 import { recallSession } from "../session/session-context.ts";
 import type { SessionInput } from "../session/session-machine.ts";
+import { FloorActors } from "./floor-actors.ts";
 
 /** The format of the snapshots that this release writes and reads (rule C24). */
 export const SNAPSHOT_FORMAT = 1;
@@ -81,3 +83,99 @@ function parse(json: string): unknown {
 }
 
 const isRecord = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null;
+
+/** The state of a floor's rows. While a batch is in flight, it is ahead of the store. */
+export interface LedgerState {
+  version: number;
+  head: FloorSeq;
+  /** The largest `now` given to the machines, in ms since 1970. They never get a smaller one (rule C9). */
+  lastNow: number;
+  /** The floor's alarm: its earliest deadline, in the floor's time. */
+  alarmAt: FloorTime | undefined;
+  /** No session outside the actors has an earlier deadline, in the floor's time; undefined: none has any. */
+  outsideDueAt: FloorTime | undefined;
+  /** The last `seq` of each session in the actors. */
+  seqs: Map<SessionId, Seq>;
+  /** Unfinished messages with their text so far, by `draftKey`. */
+  drafts: Map<string, Message>;
+}
+
+/** The key of a message among the unfinished ones. A message's id is unique within its session only. */
+export const draftKey = (sessionId: SessionId, id: MessageId): string => `${sessionId}/${id}`;
+
+/** A floor's actors and the state of its rows. The floor drops both together when a commit fails. */
+export interface Activation {
+  actors: FloorActors;
+  state: LedgerState;
+}
+
+/** Another host has committed the floor since this one read it. */
+export class CommitConflict extends Error {
+  override readonly name = "CommitConflict";
+}
+
+type Reads = FloorStore & LogStore;
+
+/** Restore a floor from its row and the rows of its sessions. @throws CommitConflict, BrokenSnapshot, AppError */
+export async function loadActivation(id: FloorId, store: Reads): Promise<Activation> {
+  const record = await store.loadFloor(id);
+  if (!record) {
+    const never = { alarmAt: undefined, outsideDueAt: undefined };
+    const state = { version: 0, head: 0, lastNow: 0, ...never, seqs: new Map(), drafts: new Map() };
+    return { actors: new FloorActors(id), state };
+  }
+  const { version, head, alarm } = record;
+  const snapshot = readSnapshot(record);
+  const rows = await loadSessions(id, version, snapshot.sessionIds, store);
+  const drafts = await loadDrafts(id, store);
+  const { lastNow, outside } = snapshot;
+  const seqs = new Map(rows.map((row) => [row.session.id, row.head]));
+  const saved = { arbiter: snapshot.arbiter, sessions: rows.map(readSession) };
+  try {
+    const state = {
+      version,
+      head,
+      lastNow,
+      alarmAt: alarm as FloorTime | undefined,
+      outsideDueAt: outside,
+      seqs,
+      drafts,
+    };
+    return { actors: new FloorActors(id, saved, lastNow), state };
+  } catch (error) {
+    throw new BrokenSnapshot("the machines refuse its state", error);
+  }
+}
+
+/** All texts so far: they are continued in memory. They are read page by page, so that other floors go on meanwhile. */
+async function loadDrafts(id: FloorId, store: Reads): Promise<LedgerState["drafts"]> {
+  const drafts: LedgerState["drafts"] = new Map();
+  let next: number | undefined;
+  do {
+    const page = await store.loadDrafts(id, next);
+    for (const message of page.messages) drafts.set(draftKey(message.sessionId, message.id), message);
+    next = page.next;
+  } while (next !== undefined);
+  return drafts;
+}
+
+/** The rows of the sessions that the floor's snapshot of this version names. */
+async function loadSessions(
+  id: FloorId,
+  version: number,
+  sessionIds: readonly SessionId[],
+  store: Reads,
+): Promise<SessionRow[]> {
+  if (sessionIds.length === 0) return [];
+  const rows = (await store.loadSessions(sessionIds)).filter(({ session }) => session.floorId === id);
+  if (rows.length === sessionIds.length) return rows;
+  // Another node may have deleted a session after this node read the floor's row.
+  if (!(await store.confirm(id, version))) throw new CommitConflict();
+  throw new BrokenSnapshot("the row of a session is missing");
+}
+
+/** Add a session to the actors, from its row. */
+export function loadRow(row: SessionRow, actors: FloorActors, state: Activation["state"]): void {
+  state.seqs.set(row.session.id, row.head);
+  actors.load(readSession(row));
+}

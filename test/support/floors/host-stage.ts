@@ -1,5 +1,5 @@
 import { Host } from "../../../src/actors/host/host.ts";
-import type { HostMetrics } from "../../../src/actors/host/hosted-floor.ts";
+import type { HostMetrics } from "../../../src/actors/host/loaded-floor.ts";
 import type { Bus } from "../../../src/bus/bus.ts";
 import { MemoryBus } from "../../../src/bus/memory-bus.ts";
 import type { Catalog } from "../../../src/config/catalog/catalog.ts";
