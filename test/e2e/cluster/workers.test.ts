@@ -3,6 +3,7 @@ import type { ListedRun } from "../../../src/protocol/listed-run.ts";
 import { makeDelegatingModels } from "../../support/agents/delegating-models.ts";
 import { create, messagesOf, say } from "../../support/clients/node-client.ts";
 import { SessionReader } from "../../support/clients/session-reader.ts";
+import { StallingProxy } from "../../support/networks/stalling-proxy.ts";
 import type { ChildServer } from "../../support/nodes/child-server.ts";
 import { Cluster, describeClusters } from "../../support/nodes/cluster.ts";
 import { atEndOfSuite } from "../../support/runner/at-end-of-suite.ts";
@@ -147,31 +148,38 @@ describeClusters("a lost worker", (servers) => {
     reader.check();
   });
 
-  test.each([
-    ["fails, as its sub-agent may not act again", "boss", ["person-1"]],
-    ["succeeds, as its sub-agent may act again", "boss-of-again", ["person-1", "person-1", "person-2"]],
-  ])(
-    "a worker that is frozen while a sub-agent acts starts no tool when it wakes: the run %s",
-    async (_, boss, sent) => {
-      provider.replyBy(models.answer);
-      await loseAll();
-      const worker = await cluster.start(["worker"]);
-      workers = [worker];
-      const sentBefore = models.sent().length;
-      models.willSignal("SIGSTOP", worker.pid);
-      await create(gateway, boss, boss);
-      const reader = await SessionReader.of(gateway, boss);
-      await say(gateway, boss);
-      await expect.poll(models.hasSignalled).toBe(true);
-      workers.push(await cluster.start(["worker"]));
-      await within("ending elsewhere", reader.has(boss, "complete"));
-      worker.thaw();
-      await expect.poll(() => drivenBy(worker)).toBe(0);
-      expect(models.sent().slice(sentBefore)).toEqual(sent);
-      expect(reader.eventsOf(boss, "complete")).toHaveLength(1);
-      reader.check();
-    },
-  );
+  test("a worker that was allowed a sub-agent's tool, and was frozen before it knew, does not start it when it wakes", async () => {
+    const [asked, mayCall] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    provider.replyBy((request) => {
+      const reply = models.answer(request);
+      if (reply?.kind !== "stream" || !models.isFirstAct(request)) return reply;
+      asked.resolve();
+      return { ...reply, pause: mayCall.promise };
+    });
+    await loseAll();
+    const link = await StallingProxy.start(servers.redis().url);
+    const worker = await cluster.start(["worker"], { INTERLOCK_BUS: link.url });
+    workers = [worker];
+    await create(gateway, "boss", "boss");
+    const reader = await SessionReader.of(gateway, "boss");
+    await say(gateway, "boss");
+    await asked.promise;
+    // The floor hears of the call, and its answer waits for the worker to wake.
+    link.stall("answers");
+    mayCall.resolve();
+    const calls = () => reader.eventsOf("boss", "tool_call").map(({ data }) => JSON.stringify(data));
+    const hears = reader.until(() => calls().some((call) => call.includes("person-1")));
+    await within("hearing of the call", hears);
+    worker.freeze();
+    link.resume();
+    workers.push(await cluster.start(["worker"]));
+    await within("ending elsewhere", reader.has("boss", "complete"));
+    expect(reader.eventsOf("boss", "error").map(({ data }) => data.errorCode)).toEqual(["run_lost"]);
+    worker.thaw();
+    await expect.poll(() => drivenBy(worker)).toBe(0);
+    expect(models.sent()).toEqual([]);
+    reader.check();
+  });
 
   test("an approval for a killed worker's call approves no call of another worker, which asks again", async () => {
     /** A session whose agent waits for a confirmation. */

@@ -16,7 +16,7 @@ test.each([
   const installation = await makeInstallation({ agents, mcp_servers });
   let node = await installation.start();
   await create(node, "s", caller);
-  models.willSignal("SIGKILL", node.pid);
+  models.willKill(node.pid);
   await say(node, "s");
   await node.ended;
   node = await installation.start();

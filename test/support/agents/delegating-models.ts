@@ -12,7 +12,6 @@ const NEXT: Readonly<Record<string, string>> = {
   boss: "clerk",
   chief: "helper",
   helper: "clerk",
-  "boss-of-again": "clerk-again",
 };
 
 /** Models that delegate, and those that act for them. Of all, only `clerk` may not begin again after it acted. */
@@ -27,18 +26,17 @@ export async function makeDelegatingModels(baseUrl: string) {
   const agents: Record<string, unknown>[] = [
     ...Object.keys(NEXT).map((name) => ({ name, tools: ["sub-agent"], adapter: modelOf(name, true) })),
     { name: "clerk", tools, adapter: modelOf("clerk", false) },
-    { name: "clerk-again", tools, adapter: modelOf("clerk-again", true) },
   ];
   const desk = { name: "desk", command: process.execPath, args: ["--no-warnings", PROGRAM, acts, armed], set: CACHED };
   return {
     agents,
     mcp_servers: [desk],
-    /** At the next letter, send a signal to a process, in the instant in which it is sent. */
-    willSignal: (signal: "SIGKILL" | "SIGSTOP", pid: number) => writeFileSync(armed, `${signal} ${pid}`),
-    /** Whether the signal was sent. */
-    hasSignalled: () => !existsSync(armed),
+    /** At the next letter, kill a process, in the instant in which it is sent. */
+    willKill: (pid: number) => writeFileSync(armed, String(pid)),
     /** Letters that were sent. */
     sent: () => (existsSync(acts) ? readFileSync(acts, "utf8").split("\n").filter(Boolean) : []),
+    /** Whether the answer to a request is the first letter. */
+    isFirstAct: ({ body }: ProviderRequest) => body.includes('"model":"clerk"') && !body.includes('"role":"tool"'),
     /** What such a model answers; undefined for another one. */
     answer({ body }: ProviderRequest): ProviderReply | undefined {
       const { model, tools: known = [] } = JSON.parse(body) as {
@@ -52,7 +50,7 @@ export async function makeDelegatingModels(baseUrl: string) {
       const done: ProviderReply = { kind: "stream", text: ["Done."] };
       const next = NEXT[model];
       if (next) return answered > 0 ? done : call("sub-agent", { name: next, task: "send it" });
-      if (!model.startsWith("clerk")) return undefined;
+      if (model !== "clerk") return undefined;
       return answered > 1 ? done : call(known[0]!.function.name, { to: `person-${answered + 1}` });
     },
     remove,
