@@ -71,7 +71,7 @@ export class Orchestrator {
       store,
       bus,
       clock,
-      time: () => clock.elapsed.now(),
+      jumpedMs: () => clock.jumpedMs,
       wall: () => clock.wallNow(),
       newId,
       catalog,

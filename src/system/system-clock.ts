@@ -4,6 +4,8 @@ import type { Clock, Timer } from "../shared/ports/clock.ts";
 
 /** A wall clock that deviates by more than this from the elapsed time has jumped, in ms (rule C9). */
 const JUMP_MS = 5_000;
+/** A wall clock that is ahead by less was not set: it is read in whole ms, and a moment earlier or later, in ms. */
+const ROUNDING_MS = 2;
 /** The interval at which the two are compared, in ms. */
 const COMPARE_MS = 1_000;
 
@@ -48,12 +50,12 @@ export class SystemClock implements Clock {
 
   /** The sum of all jumps and corrections, with the jumps of earlier processes, in ms. Always 0 with `mayFall`. */
   get jumpedMs(): number {
-    return Math.floor(this.#jumpedMs);
+    return this.#jumpedMs;
   }
 
   /** The time that only elapses: that of deadlines (rule C9). With `mayFall` it follows the wall clock nevertheless. */
   readonly elapsed: FloorClock = {
-    now: () => Math.floor(this.#base + this.#monotonic() - this.#since - this.#jumpedMs) as FloorTime,
+    now: () => (this.now() - this.#jumpedMs) as FloorTime,
     after: (delayMs, callback) => this.after(delayMs, callback),
   };
 
@@ -73,7 +75,7 @@ export class SystemClock implements Clock {
    * @param jumpedMs the sum of the jumps of earlier processes
    */
   startAt(instant: number, jumpedMs = 0): void {
-    this.#jumpedMs = jumpedMs;
+    this.#jumpedMs = Math.floor(jumpedMs);
     if (this.now() >= instant) return;
     this.#base = instant;
     this.#since = this.#monotonic();
@@ -95,12 +97,12 @@ export class SystemClock implements Clock {
   }
 
   compare(): void {
-    const aheadMs = this.#wall() - this.now();
+    const aheadMs = Math.floor(this.#wall() - this.now());
     if (this.#mayFall && aheadMs < -JUMP_MS) this.#base += aheadMs;
     // Otherwise, time runs on until a wall clock that is behind has caught up.
-    if (aheadMs <= 0) return;
+    if (aheadMs < ROUNDING_MS) return;
     this.#base += aheadMs;
     if (!this.#mayFall) this.#jumpedMs += aheadMs;
-    if (aheadMs > JUMP_MS) for (const listener of this.#onJump) listener(Math.floor(aheadMs));
+    if (aheadMs > JUMP_MS) for (const listener of this.#onJump) listener(aheadMs);
   }
 }

@@ -48,6 +48,16 @@ test("the process's time does not follow the wall clock before the two are compa
   expect(clock.now()).toBe(BOOT + 3_600_000);
 });
 
+test("a wall clock that is read in whole milliseconds, or a moment later, was not set", () => {
+  const time = { ms: 0.9 };
+  const clock = new SystemClock({ wall: () => Math.floor(BOOT + time.ms), monotonic: () => time.ms });
+  for (let second = 0; second < 10; second += 1) {
+    time.ms += 1_000.3;
+    clock.compare();
+  }
+  expect([clock.jumpedMs, clock.now() - clock.elapsed.now()]).toEqual([0, 0]);
+});
+
 test("the process's time never goes back: it waits for a wall clock that is behind", () => {
   const { clock, jumps, pass, set } = makeClock();
   set(-60_000);

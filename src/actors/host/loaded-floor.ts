@@ -32,8 +32,8 @@ import { type Activation, CommitConflict, loadActivation, loadRow } from "./snap
 export interface FloorOptions {
   store: NamedRows & ReceiptStore;
   clock: Clock;
-  /** The floors' time, in ms: as the clock's, without its jumps (rule C9). Default: the clock's. */
-  time?: (() => FloorTime) | undefined;
+  /** How far the clock has jumped, in ms: the floors' time is the clock's without its jumps (rule C9). Default: 0. */
+  jumpedMs?: (() => number) | undefined;
   /** The wall clock itself, in ms since 1970, which may go back (rule C37). Default: the clock's. */
   wall?: (() => number) | undefined;
   newId: () => string;
@@ -215,8 +215,9 @@ export class LoadedFloor {
   }
 
   #spent(over: OverBudget, { begun }: CountedTurns): BudgetSpent {
-    const { clock, catalog, metrics } = this.#options;
-    const refused = refusedTurns(over, begun, catalog(), { now: clock.now(), time: this.#time() });
+    const { catalog, metrics } = this.#options;
+    const time = this.#time();
+    const refused = refusedTurns(over, begun, catalog(), { now: time + this.#jumpedMs(), time });
     for (const { spent } of refused.values()) metrics.budgetSpent(spent.per);
     return new BudgetSpent(refused);
   }
@@ -284,13 +285,12 @@ export class LoadedFloor {
    *   loaded before the next batch
    */
   #given(state: Activation["state"], until = state.outsideDueAt ? later(state.outsideDueAt, -1) : NEVER): Given {
-    const { clock, newId } = this.#options;
-    const present = this.#time();
-    const jumpedMs = clock.now() - present;
-    const time = earliest(present, until);
-    state.lastNow = Math.max(state.lastNow, time + jumpedMs);
+    const stamp = this.#options.newId();
+    const time = earliest(this.#time(), until);
+    // One reading of the clock: of two, the second may be a ms later, and so would be what the log says.
+    state.lastNow = Math.max(state.lastNow, time + this.#jumpedMs());
     const refused = this.#refused.size > 0 ? { refused: this.#refused } : {};
-    return { now: state.lastNow, time, wall: this.#wall(), stamp: newId(), ...this.#sources(), ...refused };
+    return { now: state.lastNow, time, wall: this.#wall(), stamp, ...this.#sources(), ...refused };
   }
 
   #sources(): DeadlineSources {
@@ -302,8 +302,11 @@ export class LoadedFloor {
   }
 
   #time(): FloorTime {
-    const { time, clock } = this.#options;
-    return time ? time() : (clock.now() as FloorTime);
+    return (this.#options.clock.now() - this.#jumpedMs()) as FloorTime;
+  }
+
+  #jumpedMs(): number {
+    return this.#options.jumpedMs?.() ?? 0;
   }
 
   #applyOne(

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { MAX_BATCH, MAX_WAITING_COMMANDS } from "../../../src/actors/host/hosted-floor.ts";
+import { makeCatalog } from "../../support/catalogs/catalog.ts";
 import { openFloor } from "../../support/floors/hosted-floor.ts";
 
 /** A floor whose commit of the renaming to `first` is held. */
@@ -181,4 +182,27 @@ test("effects requested while a floor's time is ahead of the clock are due by th
   const turn = { messageId: "m", runId: "r", content: "go" };
   await stage.ask({ type: "session.chat", sessionId: "music", turn });
   expect(stage.armed.map(({ kind, dueAt }) => [kind, dueAt <= stage.clock.now()])).toEqual([["run", true]]);
+});
+
+test("the log has each deadline as long after its beginning as the catalogue says, however the clock's readings fall", async () => {
+  const stage = await openFloor();
+  stage.catalog = makeCatalog([{ name: "music", priority: 20, max_pause: "30ms" }]);
+  await stage.on("music", "archive");
+  // Between two readings some of a ms passes, each time another part.
+  const { clock } = stage;
+  const now = clock.now.bind(clock);
+  let readings = 0;
+  clock.now = () => Math.floor(now() + readings++ * 0.382);
+  for (const [index, id] of names(20).entries()) {
+    readings += index;
+    await stage.create(id, "music");
+    await stage.on(id, "pause");
+    await clock.advance(1_000);
+    await stage.rename(id, "too late");
+  }
+  const moves = stage.store.changes.flatMap(({ events }) => events.filter(({ type }) => type === "session_transition"));
+  const at = (verb: string) => moves.flatMap(({ json, at }) => (JSON.parse(json).event === verb ? [at] : []));
+  const paused = at("pause");
+  expect(paused).toHaveLength(20);
+  expect(at("expire").map((end, index) => end - paused[index]!)).toEqual(paused.map(() => 30));
 });
