@@ -82,6 +82,7 @@ async function listSessions(chat: TerminalChat): Promise<void> {
 }
 
 async function chooseSession(chat: TerminalChat, rest: string): Promise<void> {
+  if (rest === "" && chat.chooseNone()) return chat.say(chat.words.everyAgent);
   const chosen = numbered(chat).find(({ id }, index) => id === rest || String(index + 1) === rest);
   if (chosen) await chat.choose(chosen.id);
   else chat.say(chat.words.noSuchNumber);

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
-import type { Client } from "../client/client.ts";
+import type { MessageAnswer } from "../client/answers.ts";
+import type { Client, OutgoingMessage } from "../client/client.ts";
 import { ClientError } from "../client/client-error.ts";
 import type { EventStream, StreamStatus } from "../client/event-stream.ts";
 import { sessionAfter } from "../client/floor-after.ts";
@@ -18,7 +19,7 @@ import { cutToWidth } from "./text-width.ts";
 export interface ChatSetting {
   client: Client;
   userId: string;
-  /** The agent of new sessions. Default: the catalogue's. */
+  /** The agent of new sessions. Default: by the catalogue's `routing` the one that each line is for, or its default. */
   agentId: string | undefined;
   screen: ChatScreen;
   language: Language;
@@ -51,7 +52,7 @@ export class TerminalChat {
   /** The sessions that were begun here. */
   readonly made = new Set<string>();
   agents: readonly AgentInfo[] = [];
-  /** The session that messages go to. */
+  /** The session that commands are about: the one that was chosen, or that the last message went to. */
   current: string | undefined;
   /** Whether something was refused or failed. */
   hasFailed = false;
@@ -66,6 +67,11 @@ export class TerminalChat {
   /** The connection that each session's events arrive through, by the session's id. */
   readonly #connectionOf = new Map<string, Connection>();
   #isAway = false;
+  /** Whether a message goes as a sentence to the agent that the catalogue's `routing` names, unless a session is chosen. */
+  #isRouted = false;
+  #isChosen = false;
+  /** Settles when the message under way is answered: what happens to it is shown after that. */
+  #answered: Promise<void> = Promise.resolve();
   readonly #over = Promise.withResolvers<void>();
 
   constructor(setting: ChatSetting, signal: AbortSignal) {
@@ -87,6 +93,8 @@ export class TerminalChat {
   async open(): Promise<void> {
     await this.setting.client.listSessions({ userId: this.setting.userId, pageSize: 1 });
     await this.#openConnection();
+    const { routing = false } = await this.setting.client.listAgents();
+    this.#isRouted = routing && this.setting.agentId === undefined;
     await this.find();
   }
 
@@ -133,8 +141,25 @@ export class TerminalChat {
       .sort((one, other) => other.lastActivityAt - one.lastActivityAt)[0];
   }
 
+  /** The session that messages go to; undefined: a new one, or the one that `routing` names. */
+  get addressee(): string | undefined {
+    return this.#isRouted && !this.#isChosen ? undefined : this.current;
+  }
+
   /** Send messages to this session from now on, and show its last ones. */
   async choose(sessionId: string): Promise<void> {
+    this.#isChosen = true;
+    await this.goOn(sessionId);
+  }
+
+  /** Choose no session. @returns whether messages then go to the agents that `routing` names */
+  chooseNone(): boolean {
+    this.#isChosen = false;
+    return this.#isRouted;
+  }
+
+  /** Show the last messages of a session, and what it asks. */
+  async goOn(sessionId: string): Promise<void> {
     this.current = sessionId;
     await this.showMessages(sessionId);
     const question = this.#questions.get(sessionId);
@@ -153,6 +178,7 @@ export class TerminalChat {
     this.#keep(session);
     this.made.add(session.id);
     this.current = session.id;
+    this.#isChosen = true;
     return session;
   }
 
@@ -176,7 +202,7 @@ export class TerminalChat {
     }
   }
 
-  /** Whether an agent waits for an answer in the session that messages go to. */
+  /** Whether an agent waits for an answer in the current session. */
   get hasQuestion(): boolean {
     return this.current !== undefined && this.#questions.has(this.current);
   }
@@ -196,6 +222,16 @@ export class TerminalChat {
   }
 
   async #send(content: string): Promise<void> {
+    const answered = Promise.withResolvers<void>();
+    this.#answered = answered.promise;
+    try {
+      await this.#deliver(content);
+    } finally {
+      answered.resolve();
+    }
+  }
+
+  async #deliver(content: string): Promise<void> {
     const { client } = this.setting;
     const question = this.current === undefined ? undefined : this.#questions.get(this.current);
     if (question && this.current !== undefined) {
@@ -203,18 +239,63 @@ export class TerminalChat {
       await client.send(answerTo(question, this.current, content));
       return;
     }
-    const sessionId = this.current ?? (await this.create()).id;
     const id = randomUUID().replaceAll("-", "");
     this.#shown.add(id);
-    const { runId } = await client.send({ type: "chat", sessionId, id, content } as Parameters<Client["send"]>[0]);
+    const message = { type: "chat", id, content } as const;
+    const isSentence = this.#isRouted && this.addressee === undefined;
+    const { runId } = await (isSentence ? this.#saySentence(message) : this.#sendToSession(message));
     if (runId !== undefined) this.#runs.set(runId, Promise.withResolvers());
   }
 
-  /** A refusal of the arbiter arrives as an event too, which says more. */
+  async #sendToSession(message: object): Promise<MessageAnswer> {
+    const sessionId = this.current ?? (await this.create()).id;
+    return this.setting.client.send({ ...message, sessionId } as OutgoingMessage);
+  }
+
+  /** Say a sentence that names no session. The session that hears it is the current one from then on. */
+  async #saySentence(message: object): Promise<MessageAnswer> {
+    const { client, userId } = this.setting;
+    // It may go on in a session that another client has begun: whose events arrive only if it was found before.
+    await this.find();
+    const answer = await this.#withRoom(async (connection) => {
+      const said = { ...message, sessionId: null, userId, connectionId: connection.id };
+      const answer = await client.send(said as OutgoingMessage);
+      const { sessionId, routed } = answer;
+      if (sessionId !== undefined && !this.sessions.has(sessionId) && routed?.by !== "continues") {
+        this.made.add(sessionId);
+        this.#connectionOf.set(sessionId, connection);
+      }
+      return answer;
+    });
+    const { sessionId, routed } = answer;
+    // The catalogue has no `routing` any more.
+    if (!routed) this.#isRouted = false;
+    else if (routed.ignored) this.#showOnFloor("routed", routed);
+    if (sessionId === undefined) return answer;
+    if (!this.#connectionOf.has(sessionId)) {
+      await this.#bind(sessionId);
+      await this.showMessages(sessionId);
+    }
+    this.current = sessionId;
+    return answer;
+  }
+
+  /** Show what happened to a sentence that no session heard. */
+  #showOnFloor<T extends "routed" | "arbitration">(type: T, data: ServerEventOf<T>["data"]): void {
+    const event = { type, data, timestamp: new Date().toISOString() } as ServerEvent;
+    for (const piece of this.#narrator.describe(event)) this.#showPiece(piece);
+  }
+
+  /** A refusal of the arbiter arrives as an event too, which says more, unless there is no session. */
   #report(error: unknown): void {
     if (!(error instanceof ClientError)) throw error;
     if (error.code === "agent_busy") return this.say(`· ${this.words.busy}`, "waiting");
     this.hasFailed = true;
+    const { decision, routed } = error.facts;
+    if (routed && decision) {
+      this.#showOnFloor("routed", routed);
+      this.#showOnFloor("arbitration", decision);
+    }
     if (error.code !== "rejected") this.say(`✗ ${error.code}: ${error.message}`, "refused");
   }
 
@@ -223,7 +304,10 @@ export class TerminalChat {
       if (event.type === "connected") await this.#connect(connection, event.data.connectionId);
       else if (event.type === "agent_list") this.agents = event.data.agents;
       else if (event.type === "reset") await this.#readAgain(event.data.sessionId ?? connection);
-      else if (event.type !== "bye") this.#show(event, connection);
+      else if (event.type !== "bye") {
+        await this.#answered;
+        this.#show(event, connection);
+      }
     }
   }
 
@@ -290,7 +374,9 @@ export class TerminalChat {
     this.sessions.delete(sessionId);
     this.#connectionOf.delete(sessionId);
     this.#questions.delete(sessionId);
-    if (this.current === sessionId) this.current = undefined;
+    if (this.current !== sessionId) return;
+    this.current = undefined;
+    this.#isChosen = false;
   }
 
   #show(event: ServerEvent, connection: Connection): void {
@@ -344,7 +430,12 @@ export class TerminalChat {
     const speaker = [this.nameOf(agentId), ...path].join(" › ");
     if (mark === AGENT_MARK)
       return this.setting.screen.stream(`${"  ".repeat(path.length)}${speaker} ${AGENT_MARK} `, text);
-    this.say(`${mark} ${mark === USER_MARK ? `${speaker} ${USER_MARK}` : speaker} ${text.trim()}`, style);
+    // What a user says has no style; who hears it has one.
+    const isSaid = mark === USER_MARK && style === undefined;
+    this.say(
+      [mark, speaker, ...(isSaid ? [USER_MARK] : []), text.trim()].filter((part) => part !== "").join(" "),
+      style,
+    );
   }
 
   #showTool({ depth }: { depth: number }, text: string): void {

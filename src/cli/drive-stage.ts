@@ -6,7 +6,7 @@ import type { EventStream } from "../client/event-stream.ts";
 import { type MessageText, MessageTexts } from "../client/message-texts.ts";
 import type { ServerEvent, ServerEventOf } from "../client/server-event.ts";
 import type { Decision } from "../protocol/decision.ts";
-import { type FloorId, floorOf, type SessionId } from "../protocol/ids.ts";
+import { type ConnectionId, type FloorId, floorOf, type SessionId } from "../protocol/ids.ts";
 import type { Language } from "./language.ts";
 
 export type Bilingual = Readonly<Record<Language, string>>;
@@ -93,44 +93,27 @@ export class Stage {
     return answer;
   }
 
-  /**
-   * Say a sentence that names no agent, by a connection of its own: one that has a session would send it there.
-   * @throws ClientError when the agent that hears it is refused
-   */
+  /** Say a sentence that names no agent. @throws ClientError when the agent that hears it is refused */
   async sayUnnamed(words: Bilingual): Promise<RoutedSentence> {
     const { userId } = this;
-    let connectionId = "";
-    const connection = this.client.openConnection({ userId });
-    this.#streams.push(connection);
-    void this.#follow(connection, (event) => {
-      if (event.type === "connected") connectionId = event.data.connectionId;
-      else this.#receive(event);
-    });
-    await this.until("a connection to be made", () => connectionId !== "");
-    return this.#sayUnnamed(words, connectionId);
+    const said = { userId, content: this.word(words), locale: this.#options.language };
+    const { sessionId, decision, routed } = await this.client.send(
+      { type: "chat", sessionId: null, connectionId: this.#connectionId as ConnectionId, ...said },
+      this.#abortable,
+    );
+    this.#started.push(sessionId!);
+    return { id: sessionId!, decision, agentId: routed?.agent };
   }
 
   /** Say a sentence that must be refused. @returns who would have heard it, and why it is refused, if it is */
   async sayInVain(words: Bilingual): Promise<Omit<RoutedSentence, "id">> {
     try {
-      return await this.#sayUnnamed(words);
+      return await this.sayUnnamed(words);
     } catch (error) {
       if (!(error instanceof ClientError && error.facts.decision)) throw error;
       const { decision, routed } = error.facts;
       return { decision, agentId: routed?.agent };
     }
-  }
-
-  async #sayUnnamed(words: Bilingual, connectionId?: string): Promise<RoutedSentence> {
-    const { userId } = this;
-    const said = { userId, content: this.word(words), locale: this.#options.language };
-    const bound = connectionId === undefined ? {} : { connectionId };
-    const { sessionId, decision, routed } = await this.client.send(
-      { type: "chat", ...said, ...bound },
-      this.#abortable,
-    );
-    this.#started.push(sessionId!);
-    return { id: sessionId!, decision, agentId: routed?.agent };
   }
 
   /** The words in the language of the drive. */

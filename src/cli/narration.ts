@@ -84,7 +84,8 @@ export class Narrator {
   }
 
   describe(event: ServerEvent): NarrationPiece[] {
-    if (event.type === "routed" && event.sessionId === undefined) return describeOnFloor(event, this.#context);
+    const isAboutFloor = event.type === "routed" || event.type === "arbitration";
+    if (isAboutFloor && event.sessionId === undefined) return describeOnFloor(event, this.#context);
     const { sessionId = "" } = event;
     if (event.type === "session_created") this.meet(sessionId, event.data.agentId);
     if (event.type === "agent_switched") this.meet(sessionId, event.data.currentAgentId);

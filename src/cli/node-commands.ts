@@ -122,7 +122,7 @@ export function addNodeCommands({ add, end, stdout }: CommandLine): void {
     "Exit code: 0, or 1 if the node refuses the chat or, from a pipe, something was refused or failed.",
   ])
     .addOption(urlOption())
-    .option("--agent <name>", "the agent of new sessions; default: the catalogue's")
+    .option("--agent <name>", "the agent of new sessions; default: by routing that of each message, or the catalogue's")
     .option("--user <name>", "whose sessions they are; default: the user of this machine")
     .addOption(languageOption("the language of the sentences; default: that of the terminal"))
     .action(async ({ lang, ...options }: { url: string; agent?: string; user?: string; lang?: Language }) => {

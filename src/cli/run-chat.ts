@@ -105,10 +105,10 @@ function linesOf(reader: Interface, signal: AbortSignal): AsyncIterable<string> 
 /** Read typed lines, while events appear above them. */
 async function converse(chat: TerminalChat, lines: AsyncIterable<string>, reader: Interface): Promise<void> {
   const latest = chat.latest();
-  if (latest) await chat.choose(latest.id);
+  if (latest) await chat.goOn(latest.id);
   chat.say(chat.words.hint);
   const prompt = () => {
-    const session = chat.current === undefined ? undefined : chat.sessions.get(chat.current);
+    const session = chat.addressee === undefined ? undefined : chat.sessions.get(chat.addressee);
     const agentId = session?.agentId ?? chat.setting.agentId;
     chat.setting.screen.prompt(chat.hasQuestion ? "? " : `${agentId === undefined ? "" : chat.nameOf(agentId)}> `);
   };

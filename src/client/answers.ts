@@ -146,6 +146,8 @@ export interface AgentView extends AgentInfo {
 export interface AgentsAnswer {
   agents: AgentView[];
   defaultAgentId: string;
+  /** A sentence that names neither an agent nor a session goes to the agent that the catalogue's `routing` names. */
+  routing?: boolean;
 }
 
 export interface MessageAnswer {

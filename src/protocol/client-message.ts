@@ -47,6 +47,9 @@ export type ImageInput = z.infer<typeof ImageInput>;
 
 const chat = {
   ...command,
+  sessionId: SessionId.nullable()
+    .optional()
+    .meta({ description: "null: a sentence, which goes to no session that the connection is bound to" }),
   id: MessageId.optional(),
   content: z.string().overwrite(cleanText),
   images: z.array(ImageInput).max(MAX_IMAGES).optional(),

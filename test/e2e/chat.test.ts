@@ -10,6 +10,7 @@ import type { Language } from "../../src/cli/language.ts";
 import { runChat } from "../../src/cli/run-chat.ts";
 import { createClient } from "../../src/client/client.ts";
 import { BARE_ENV } from "../support/agents/bare-env.ts";
+import { scripted } from "../support/catalogs/e2e-catalog.ts";
 import { keysFile, writeTemporary } from "../support/clients/callers.ts";
 import { NodeUnderTest } from "../support/nodes/node-under-test.ts";
 import { testWith } from "../support/programs/suites.ts";
@@ -159,6 +160,84 @@ describe("a chat from a pipe", () => {
     const lone = chatting({ url: `http://127.0.0.1:${await freePort()}` });
     expect(await lone.done).toBe(1);
     expect([lone.text, lone.errors]).toEqual(["", expect.stringMatching(/^interlock: No Interlock node answers at /)]);
+  });
+});
+
+describe("a chat with a catalogue that has `routing`", async () => {
+  const routed = await NodeUnderTest.start({
+    agents: [
+      scripted("general", { priority: 40, after_turn: "yield" }),
+      scripted("music", { priority: 20, after_turn: "yield" }),
+      scripted("phone", { priority: 90, interruptible: false }),
+    ],
+    catalog: {
+      default_agent: "general",
+      routing: [{ says: "mhm", ignore: true }, { says: "^nod", agent: "music" }, { continues: "1h" }],
+    },
+  });
+  afterAll(() => routed.stop());
+  const watching = createClient({ baseUrl: routed.url });
+  const agentsOf = async (userId: string) =>
+    (await watching.listSessions({ userId, includeArchived: true })).sessions
+      .map(({ agentId, state, messageCount }) => [agentId, state, messageCount])
+      .toSorted();
+
+  test("each line goes to the agent that hears it, and is shown to the end of its answer", async () => {
+    const chat = chatting({ url: routed.url });
+    for (const line of ["hello", "nod", "hello", "Mhm.", "ask", "2"]) chat.type(line);
+    chat.end();
+    expect([await chat.done, chat.errors]).toEqual([0, ""]);
+    const shown = chat.text.split("\n").filter((line) => /^\S+ [‹›]|^[ ?‹]/.test(line));
+    expect(shown).toEqual([
+      "‹ General hears the sentence: no row of routing decided, and it is the default agent",
+      "General › Hello there.",
+      "‹ Music hears the sentence: row 2 of routing fits it",
+      "Music › Yes.",
+      "‹ Music hears the sentence: it goes on, by row 3 of routing",
+      "Music › Hello there.",
+      "‹ nobody hears the sentence: row 1 of routing fits it",
+      "‹ Music hears the sentence: it goes on, by row 3 of routing",
+      "? Which one?",
+      "  1: a",
+      "  2: b",
+      "  a number, or other words",
+      "Music › You chose b.",
+    ]);
+    expect(await agentsOf(chat.user)).toEqual([
+      ["general", "archived", 2],
+      ["music", "archived", 6],
+    ]);
+  });
+
+  test("a sentence that is refused is told once, with who was to hear it, and leaves no session", async () => {
+    const chat = chatting({ url: routed.url });
+    await watching.createSession({ userId: chat.user, agentId: "phone", activate: true });
+    chat.type("nod");
+    chat.end();
+    expect(await chat.done).toBe(1);
+    expect(chat.text.match(/refused/g)).toHaveLength(1);
+    expect(chat.text).toContain("✗ Music is refused: 20 < 90 (lower_priority)");
+    expect(await agentsOf(chat.user)).toEqual([["phone", "active", 0]]);
+  });
+
+  test("lines go to a chosen session until none is chosen, also if one connection cannot follow all", async () => {
+    const userId = routed.newUser();
+    for (let made = 0; made < 9; made++) await watching.createSession({ userId, agentId: "general" });
+    const chat = chatting({ url: routed.url, user: userId });
+    for (const line of ["/session 1", "nod", "/session", "nod", "/session 1"]) chat.type(line);
+    await chat.says("General › Yes.");
+    await chat.says("each message goes to the agent that it is for");
+    await chat.says("Music › Yes.");
+    chat.end();
+    expect([await chat.done, chat.errors]).toEqual([0, ""]);
+  });
+
+  test("with --agent nothing is routed", async () => {
+    const chat = chatting({ url: routed.url, agent: "general" });
+    for (const line of ["nod", "hello"]) chat.type(line);
+    chat.end();
+    expect(await chat.done).toBe(0);
+    expect(await agentsOf(chat.user)).toEqual([["general", "archived", 4]]);
   });
 });
 

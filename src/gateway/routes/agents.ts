@@ -52,13 +52,16 @@ export function agentRoutes(app: Routes, context: Context): void {
               }),
             ),
             defaultAgentId: AgentId,
+            routing: z.literal(true).optional().meta({
+              description: "a sentence goes to the agent that the catalogue's `routing` names",
+            }),
           }),
         },
       },
     },
     async (request) => {
       await context.authenticate(request);
-      const { agents, defaultAgentId } = context.catalog();
+      const { agents, defaultAgentId, routing } = context.catalog();
       const { workspaceId } = request.query;
       const enabled = [...agents.values()].filter((agent) => agent.enabled && isOpenTo(agent, workspaceId));
       return {
@@ -77,6 +80,7 @@ export function agentRoutes(app: Routes, context: Context): void {
           ...(agent.leaseMs !== undefined && { leaseMs: agent.leaseMs }),
         })),
         defaultAgentId,
+        ...(routing.rows.length > 0 && { routing: true as const }),
       };
     },
   );

@@ -225,7 +225,8 @@ export function messageRoutes(app: Routes, context: Context): void {
   }
 
   /**
-   * The named session, or else the one bound last. A chat without either creates a session.
+   * The named session, or else the one bound last, unless the message names none by `null`. A chat without either creates
+   * a session, or goes on in the one that `routing` names.
    * @param resolved filled with what is found
    */
   async function findTarget(message: ClientMessage, identity: Identity, resolved: Resolved): Promise<Target> {
@@ -239,7 +240,8 @@ export function messageRoutes(app: Routes, context: Context): void {
       isAnswer && message.sessionId === undefined
         ? await context.visibleTo(caller).asking(message.requestId)
         : undefined;
-    const sessionId = message.sessionId ?? asking?.sessionId ?? (connection && liveSlots(connection).at(-1)?.sessionId);
+    const bound = message.sessionId === null ? undefined : connection && liveSlots(connection).at(-1)?.sessionId;
+    const sessionId = message.sessionId ?? asking?.sessionId ?? bound;
     if (sessionId !== undefined) {
       resolved.target = await context.visibleTo(caller).locate(sessionId);
       return resolved.target;

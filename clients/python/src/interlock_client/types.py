@@ -1448,6 +1448,8 @@ class AgentsAnswer(TypedDict):
     success: Literal[True]
     agents: List[AgentsAnswerAgentsItem]
     defaultAgentId: str
+    routing: NotRequired[Literal[True]]
+    """a sentence goes to the agent that the catalogue's `routing` names."""
 
 
 class AgentsAnswerAgentsItem(TypedDict):

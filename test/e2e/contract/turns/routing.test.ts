@@ -73,6 +73,24 @@ test("a refused sentence is told who was to hear it, in the refusal and on the f
   expect(decision).toMatchObject({ type: "arbitration" });
 });
 
+test("a sentence of a connection that has a session is routed if its session is null, and is bound to the connection", async () => {
+  const ann = new E2eClient(node);
+  const { stream, connectionId } = await ann.connect();
+  const { id } = await ann.create("trips", { connectionId });
+  const sentence = { content: "play the blues", connectionId, userId: ann.userId };
+  const { sessionId } = await accepted(ann.send({ type: "chat", sessionId: null, ...sentence }));
+  expect(await ann.see(sessionId)).toMatchObject({ agentId: "music" });
+  await stream.find((event) => event.type === "complete" && event.sessionId === sessionId);
+  await accepted(ann.on(sessionId, "archive"));
+  const body = await accepted(ann.send({ type: "chat", ...sentence }));
+  expect([body.sessionId, routedIn(body)]).toEqual([id, undefined]);
+  await refused(ann.send({ type: "abort", sessionId: null, connectionId }));
+});
+
+test("the list of agents says whether sentences are routed", async () => {
+  expect(await accepted(node.get("/agents"))).toMatchObject({ routing: true });
+});
+
 test("a message that names its agent or its session is not routed", async () => {
   const ann = new E2eClient(node);
   const { id } = await ann.hold("trips");
