@@ -232,16 +232,9 @@ export function messageRoutes(app: Routes, context: Context): void {
   async function findTarget(message: ClientMessage, identity: Identity, resolved: Resolved): Promise<Target> {
     const { caller } = identity;
     const { connectionId } = message;
-    const connection = connectionId && (await connections.find(connectionId, caller.ownerId));
+    const connection = connectionId === undefined ? undefined : await connections.find(connectionId, caller.ownerId);
     resolved.connection = connection;
-    const isAnswer = message.type === "tool_confirmation_response" || message.type === "user_question_response";
-    // A client may have several sessions that ask, and name the question alone.
-    const asking =
-      isAnswer && message.sessionId === undefined
-        ? await context.visibleTo(caller).asking(message.requestId)
-        : undefined;
-    const bound = message.sessionId === null ? undefined : connection && liveSlots(connection).at(-1)?.sessionId;
-    const sessionId = message.sessionId ?? asking?.sessionId ?? bound;
+    const sessionId = await findNamed(message, caller, connection);
     if (sessionId !== undefined) {
       resolved.target = await context.visibleTo(caller).locate(sessionId);
       return resolved.target;
@@ -252,6 +245,20 @@ export function messageRoutes(app: Routes, context: Context): void {
     const target = newTarget(caller, commands.deriveId(identity, "session"), wanted);
     resolved.target = agentId === undefined ? await sentences.route(caller, message.content, target) : target;
     return resolved.target;
+  }
+
+  /** The session that a message names, or that its connection is bound to. */
+  async function findNamed(
+    message: ClientMessage,
+    caller: Caller,
+    connection: ConnectionRow | undefined,
+  ): Promise<SessionId | undefined> {
+    if (message.sessionId === null) return undefined;
+    if (message.sessionId !== undefined) return message.sessionId;
+    const isAnswer = message.type === "tool_confirmation_response" || message.type === "user_question_response";
+    // A client may have several sessions that ask, and name the question alone.
+    const asking = isAnswer ? await context.visibleTo(caller).asking(message.requestId) : undefined;
+    return asking?.sessionId ?? (connection && liveSlots(connection).at(-1)?.sessionId);
   }
 
   async function commandOf(message: ClientMessage, target: Target, identity: Identity): Promise<Command> {

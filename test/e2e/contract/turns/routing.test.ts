@@ -80,7 +80,7 @@ test("a sentence of a connection that has a session is routed if its session is 
   const sentence = { content: "play the blues", connectionId, userId: ann.userId };
   const { sessionId } = await accepted(ann.send({ type: "chat", sessionId: null, ...sentence }));
   expect(await ann.see(sessionId)).toMatchObject({ agentId: "music" });
-  await stream.find((event) => event.type === "complete" && event.sessionId === sessionId);
+  await stream.find((event) => event.type === "routed" && event.sessionId === sessionId);
   await accepted(ann.on(sessionId, "archive"));
   const body = await accepted(ann.send({ type: "chat", ...sentence }));
   expect([body.sessionId, routedIn(body)]).toEqual([id, undefined]);
