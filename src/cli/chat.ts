@@ -67,7 +67,7 @@ export class TerminalChat {
   /** The connection that each session's events arrive through, by the session's id. */
   readonly #connectionOf = new Map<string, Connection>();
   #isAway = false;
-  /** Whether a message goes as a sentence to the agent that the catalogue's `routing` names, unless a session is chosen. */
+  /** Whether messages go to the agents that the catalogue's `routing` names, unless a session is chosen. */
   #isRouted = false;
   #isChosen = false;
   /** Settles when the message under way is answered: what happens to it is shown after that. */

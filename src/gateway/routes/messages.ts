@@ -225,8 +225,8 @@ export function messageRoutes(app: Routes, context: Context): void {
   }
 
   /**
-   * The named session, or else the one bound last, unless the message names none by `null`. A chat without either creates
-   * a session, or goes on in the one that `routing` names.
+   * The named session, or else the one bound last, unless the message says `null`. A chat without either creates a
+   * session, or goes on in the one that `routing` names.
    * @param resolved filled with what is found
    */
   async function findTarget(message: ClientMessage, identity: Identity, resolved: Resolved): Promise<Target> {
