@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { FloorId, SessionId } from "../src/protocol/ids.ts";
 import type { Session } from "../src/protocol/session.ts";
+import { sessionRowOf } from "../src/store/rows.ts";
 import { openSqliteStore } from "../src/store/sqlite/sqlite-store.ts";
 import type { FloorChange } from "../src/store/store.ts";
 import { SystemClock } from "../src/system/system-clock.ts";
@@ -74,11 +75,10 @@ async function fill(file: string, sessions: number): Promise<void> {
   const store = await openSqliteStore({ file, clock: new SystemClock(), log: log as never });
   for (let from = 0; from < sessions; from += PER_FLOOR) {
     const floorId = `u:old${from}` as FloorId;
-    const rows = Array.from({ length: Math.min(PER_FLOOR, sessions - from) }, (_, index) => ({
-      session: oldSession(`old-${from + index}`, floorId, from + index),
-      memory: "{}",
-      head: 0,
-    }));
+    const rows = Array.from({ length: Math.min(PER_FLOOR, sessions - from) }, (_, index) => {
+      const session = oldSession(`old-${from + index}`, floorId, from + index);
+      return sessionRowOf({ session, memory: "{}", head: 0, runsAt: undefined }, undefined);
+    });
     const change: FloorChange = {
       floorId,
       expected: 0,

@@ -7,7 +7,7 @@ import type { RunEffect } from "../protocol/internal/effect.ts";
 import type { Message, MessageStatus } from "../protocol/message.ts";
 import type { Session } from "../protocol/session.ts";
 import { sessionJson } from "../protocol/session-json.ts";
-import type { ConnectionRow, DraftPage, FloorChange, FloorRow, LogSlice, SessionRow } from "./store.ts";
+import type { ConnectionRow, DraftPage, FloorRow, LogSlice, SessionRow, SessionSqlRow } from "./store.ts";
 
 export interface EventRow {
   floorSeq: number;
@@ -133,56 +133,36 @@ export function sessionText({ title, summary }: Session): string {
   return summary === undefined ? title : `${title}\n${summary}`;
 }
 
-/** A session's row: its columns by their names in SQL, and what becomes columns of other rows. Undefined: null. */
-export interface SessionSqlRow {
-  id: SessionId;
-  state: Session["state"];
-  agent_id: AgentId;
-  user_id: string | undefined;
-  owner_id: string | undefined;
-  workspace_id: string | undefined;
-  last_activity_at: number;
-  queued_at: number | undefined;
-  due_at: number | undefined;
-  /** When its oldest unfinished run was accepted, and when its last turn failed, if it did. */
-  runs_at: number | undefined;
-  failed_at: number | undefined;
-  head: number;
-  view: string;
-  memory: string;
-  /** When the session's first event of the change happened: its oldest one, if the row has none yet. */
-  oldest_at: number | undefined;
-  /** The place of its last transition of the change in the floor's log. */
-  paused_at: number | undefined;
-  /** The text of its words. */
-  text: string;
+/** A session as it is after a change; what is read of it again is its `SessionRow`. */
+interface ChangedSession extends SessionRow {
+  /** When its oldest unfinished run was accepted, in ms since 1970; undefined: it has none. */
+  runsAt: number | undefined;
 }
 
-/** The rows of the sessions that a change writes. */
-export function sessionRowsOf({ sessions, events }: FloorChange): SessionSqlRow[] {
-  const news = newsOf(events);
-  return sessions.map(({ session, memory, head, dueAt, runsAt }) => {
-    const of = news.get(session.id);
-    return {
-      id: session.id,
-      state: session.state,
-      agent_id: session.agentId,
-      user_id: session.userId,
-      owner_id: session.ownerId,
-      workspace_id: session.workspaceId,
-      last_activity_at: session.lastActivityAt,
-      queued_at: session.queuedAt,
-      due_at: dueAt,
-      runs_at: runsAt,
-      failed_at: session.failure && (session.failure.at ?? session.lastActivityAt),
-      head,
-      view: sessionJson(session),
-      memory,
-      oldest_at: of?.firstAt,
-      paused_at: of?.transitionSeq,
-      text: sessionText(session),
-    };
-  });
+/** The row of a session that a change writes. @param news what the change's events mean for it */
+export function sessionRowOf(
+  { session, memory, head, dueAt, runsAt }: ChangedSession,
+  news: SessionNews | undefined,
+): SessionSqlRow {
+  return {
+    id: session.id,
+    state: session.state,
+    agent_id: session.agentId,
+    user_id: session.userId,
+    owner_id: session.ownerId,
+    workspace_id: session.workspaceId,
+    last_activity_at: session.lastActivityAt,
+    queued_at: session.queuedAt,
+    due_at: dueAt,
+    runs_at: runsAt,
+    failed_at: session.failure && (session.failure.at ?? session.lastActivityAt),
+    head,
+    view: sessionJson(session),
+    memory,
+    oldest_at: news?.firstAt,
+    paused_at: news?.transitionSeq,
+    text: sessionText(session),
+  };
 }
 
 /** What the events of a change mean for one session's row. */
@@ -195,18 +175,14 @@ export interface SessionNews {
 
 const STAYS_PAUSED = '{"from":"paused","to":"paused",';
 
-/** What the events of a change mean for each session. */
-export function newsOf(events: readonly LogEntry[]): Map<SessionId, SessionNews> {
-  const news = new Map<SessionId, SessionNews>();
-  for (const { sessionId, at, type, floorSeq, json } of events) {
-    if (sessionId === undefined) continue;
-    let of = news.get(sessionId);
-    if (!of) {
-      of = { firstAt: at };
-      news.set(sessionId, of);
-    }
-    // A paused session whose activity changes keeps its rank among the paused ones.
-    if (type === "session_transition" && !json.startsWith(STAYS_PAUSED)) of.transitionSeq = floorSeq;
+/** Note what the next event of a change means for the row of its session. */
+export function noteNews(news: Map<SessionId, SessionNews>, { sessionId, at, type, floorSeq, json }: LogEntry): void {
+  if (sessionId === undefined) return;
+  let of = news.get(sessionId);
+  if (!of) {
+    of = { firstAt: at };
+    news.set(sessionId, of);
   }
-  return news;
+  // A paused session whose activity changes keeps its rank among the paused ones.
+  if (type === "session_transition" && !json.startsWith(STAYS_PAUSED)) of.transitionSeq = floorSeq;
 }

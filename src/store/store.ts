@@ -353,7 +353,7 @@ export interface FloorChange {
   flags: Record<string, boolean>;
   reserved?: Reservation | undefined;
   /** The whole rows, as they are after the change. */
-  sessions: SessionRow[];
+  sessions: SessionSqlRow[];
   messages: MessageWrite[];
   logs: LogLineWrite[];
   events: LogEntry[];
@@ -388,8 +388,31 @@ export interface SessionRow {
   head: Seq;
   /** The session's earliest deadline, in the floor's time, ms; undefined: none. */
   dueAt?: number | undefined;
-  /** Written only. When its oldest unfinished run was accepted, in ms since 1970; undefined: it has none. */
-  runsAt?: number | undefined;
+}
+
+/** A session's row: its columns by their names in SQL, and what becomes columns of other rows. Undefined: null. */
+export interface SessionSqlRow {
+  id: SessionId;
+  state: Session["state"];
+  agent_id: AgentId;
+  user_id: string | undefined;
+  owner_id: string | undefined;
+  workspace_id: string | undefined;
+  last_activity_at: number;
+  queued_at: number | undefined;
+  due_at: number | undefined;
+  /** When its oldest unfinished run was accepted, and when its last turn failed, if it did. */
+  runs_at: number | undefined;
+  failed_at: number | undefined;
+  head: number;
+  view: string;
+  memory: string;
+  /** When the session's first event of the change happened: its oldest one, if the row has none yet. */
+  oldest_at: number | undefined;
+  /** The place of its last transition of the change in the floor's log. */
+  paused_at: number | undefined;
+  /** The text of its words. */
+  text: string;
 }
 
 export type MessageWrite =

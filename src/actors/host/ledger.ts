@@ -8,12 +8,13 @@ import type { Message } from "../../protocol/message.ts";
 import { earliest, type FloorTime } from "../../shared/floor-time.ts";
 import { flow } from "../../shared/flow.ts";
 import type { Trace } from "../../shared/ports/tracer.ts";
+import { noteNews, type SessionNews, sessionRowOf } from "../../store/rows.ts";
 import type {
   FloorChange,
   LogLineWrite,
   MessageWrite,
   Receipt,
-  SessionRow,
+  SessionSqlRow,
   StagedSession,
   WebhookNotice,
 } from "../../store/store.ts";
@@ -73,8 +74,8 @@ export class Ledger {
   readonly #staged: StagedSession[] = [];
   readonly #signals: Batch["signals"] = [];
   readonly #checkpoints = new Map<string, Checkpoint>();
-  /** Sessions that got an event in this batch. */
-  readonly #logged = new Set<SessionId>();
+  /** What this batch's events mean for the rows of their sessions. */
+  readonly #news = new Map<SessionId, SessionNews>();
   readonly #prev: FloorSeq;
   readonly #begun: BegunTurn[] = [];
   readonly #used: UsedTokens[] = [];
@@ -168,18 +169,21 @@ export class Ledger {
     const { alarmAt: alarm, outsideDueAt: outside } = state;
     const machineStates = new Map<SessionId, SessionMachineState>();
     for (const machineState of actors.drainTouched()) machineStates.set(machineState.context.id, machineState);
-    for (const id of this.#logged) machineStates.set(id, actors.machineState(id)!);
+    for (const id of this.#news.keys()) machineStates.set(id, actors.machineState(id)!);
     if (machineStates.size === 0 && this.#receipts.length === 0 && this.#isUnwritten && alarm === before) {
       return undefined;
     }
 
     const gone = new Set<SessionId>();
-    const sessions: SessionRow[] = [];
+    const sessions: SessionSqlRow[] = [];
     for (const [id, machineState] of machineStates) {
       const { value, view, memory, context } = machineState;
       const dueAt = machineState.deadline(sources)?.at;
       if (value.lifecycle === "deleted") gone.add(id);
-      else sessions.push({ session: view, memory, head: this.seqOf(id), dueAt, runsAt: oldestRunAt(context) });
+      else {
+        const changed = { session: view, memory, head: this.seqOf(id), dueAt, runsAt: oldestRunAt(context) };
+        sessions.push(sessionRowOf(changed, this.#news.get(id)));
+      }
     }
     const staying = <T>(rows: T[], sessionOf: (row: T) => SessionId | undefined): T[] =>
       gone.size === 0 ? rows : rows.filter((row) => !gone.has(sessionOf(row)!));
@@ -304,9 +308,9 @@ export class Ledger {
       entry.sessionId = sessionId;
       entry.seq = this.seqOf(sessionId) + 1;
       state.seqs.set(sessionId, entry.seq);
-      this.#logged.add(sessionId);
     }
     if (requestId !== undefined) entry.requestId = requestId;
+    noteNews(this.#news, entry);
     this.#entries.push(entry);
   }
 

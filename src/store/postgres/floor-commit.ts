@@ -2,7 +2,7 @@ import type { MessageId, SessionId } from "../../protocol/ids.ts";
 import { floorHash } from "../../protocol/internal/floor-hash.ts";
 import { flow } from "../../shared/flow.ts";
 import { cleanText } from "../../shared/text.ts";
-import { detailsOf, sessionRowsOf } from "../rows.ts";
+import { detailsOf } from "../rows.ts";
 import { tsVector, wordsOf } from "../search-words.ts";
 import type { BudgetCount, CommitOutcome, FloorChange, MessageWrite, OverBudget } from "../store.ts";
 import { type Database, StatementRefused } from "./connections/connection-pool.ts";
@@ -143,7 +143,7 @@ function rowsOf(change: FloorChange, contents: Contents) {
     format,
     flags: JSON.stringify(flags),
     snapshot,
-    sessions: orNull(sessionRowsOf(change).map(({ text, ...row }) => ({ ...row, words: tsVector(wordsOf(text)) }))),
+    sessions: orNull(change.sessions.map(({ text, ...row }) => ({ ...row, words: tsVector(wordsOf(text)) }))),
     messages: orNull(change.messages.map((write) => messageRow(write, contents))),
     logs: orNull(
       change.logs.map(({ sessionId, messageId, line: { id, stream, text, timestamp } }) => {

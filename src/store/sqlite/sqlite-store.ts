@@ -7,8 +7,7 @@ import { LogThrottle } from "../../shared/log-throttle.ts";
 import type { Clock } from "../../shared/ports/clock.ts";
 import type { Logger } from "../../shared/ports/logger.ts";
 import type { Meta } from "../meta.ts";
-import { sessionRowsOf } from "../rows.ts";
-import type { FloorChange, Store } from "../store.ts";
+import type { Store } from "../store.ts";
 import { damageAdvice, openReader, prepareFile } from "./database-file.ts";
 import { identityOf, lockOf } from "./file-identity.ts";
 import { FileLock } from "./file-lock.ts";
@@ -126,10 +125,7 @@ function storeOn(db: ReadConnection, thread: WriterThread, { meta, faults, relea
 
     async commit(change) {
       flow.onHop?.("sqlite", `${change.floorId}, to the writer's thread`);
-      const { along, ...own } = change;
-      const written = (each: FloorChange) => ({ ...each, sessions: sessionRowsOf(each) });
-      const job = { kind: "change", change: written(own), along: along && written(along) } as const;
-      const outcome = await thread.add(job);
+      const outcome = await thread.add({ kind: "change", change });
       if (typeof outcome === "object") return outcome;
       return outcome === "conflict" ? "conflict" : "committed";
     },

@@ -311,7 +311,7 @@ export function commitContract(stage: StoreStage): void {
         const floor = new FloorWriter(store, id);
         const rows = Object.entries(sessions).map(([name, dueAt]) => {
           const [row] = floor.change({ sessions: [floor.session(name)] }).sessions;
-          return { ...row!, dueAt };
+          return { ...row!, due_at: dueAt };
         });
         expect(await store.commit({ ...floor.change(), sessions: rows })).toBe("committed");
       }

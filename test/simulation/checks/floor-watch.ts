@@ -6,6 +6,7 @@ import { checkArrangement, must } from "../../../src/policy/arrangement-check.ts
 import type { LogEntry } from "../../../src/protocol/event.ts";
 import type { FloorId, FloorSeq, RunId, Seq, SessionId } from "../../../src/protocol/ids.ts";
 import type { Message } from "../../../src/protocol/message.ts";
+import { loadedSession } from "../../../src/store/rows.ts";
 import type { FloorChange, SessionRow } from "../../../src/store/store.ts";
 import { FloorLogCheck } from "../../support/floors/floor-log-check.ts";
 import { textOf } from "../services/scripts.ts";
@@ -100,7 +101,8 @@ export class FloorWatch {
     );
     const lasts = new Set(change.deleted.map(({ last }) => last));
     const entries = [...change.events, ...lasts].sort((one, other) => one.floorSeq - other.floorSeq);
-    this.#isDense(change, entries);
+    const rows = change.sessions.map(loadedSession);
+    this.#isDense(change, entries, rows);
     // Of a deleted session only its last event is kept: the other changes of this commit to it are not visible.
     for (const { sessionId } of change.deleted) this.#forget(sessionId, at);
     const changes = entries.filter(({ type }) => type === "session_transition" || type === "floor_updated").length;
@@ -122,10 +124,10 @@ export class FloorWatch {
       this.#attemptIsNewest("message" in write ? write.message.id : write.id);
       if ("message" in write) messageIsTrue(write.message);
     }
-    for (const row of change.sessions) this.#rowAgrees(row, at);
+    for (const row of rows) this.#rowAgrees(row, at);
     this.#effectsAreNew(change);
     const { floor, flags } = (JSON.parse(change.snapshot) as Snapshot).actors.context;
-    this.#machinesAgree(floor, change);
+    this.#machinesAgree(floor, rows);
     checkArrangement(floor, rulesOf(this.#catalog, flags));
     this.#replacedAreGone(floor, entries);
     this.#effectsAreNamed();
@@ -144,7 +146,7 @@ export class FloorWatch {
   }
 
   /** Places are consecutive, on the floor and in each session, without gaps and duplicates. */
-  #isDense({ deleted, head, floorId, sessions }: FloorChange, entries: readonly LogEntry[]): void {
+  #isDense({ deleted, head, floorId }: FloorChange, entries: readonly LogEntry[], rows: readonly SessionRow[]): void {
     let place = this.head;
     for (const { floorSeq } of entries) {
       must(floorSeq > place, () => `the log stands at ${place} and place ${floorSeq} was written`);
@@ -152,7 +154,7 @@ export class FloorWatch {
       place = floorSeq;
     }
     must(head === place, () => `the log ends with ${place} and its head is ${head}`);
-    for (const { session } of sessions) {
+    for (const { session } of rows) {
       must(session.floorId === floorId, () => `${session.id} of ${session.floorId} was written by ${floorId}`);
     }
   }
@@ -282,7 +284,7 @@ export class FloorWatch {
     for (const id of this.#wanted) must(named.has(id), () => `effect ${id} is there and nobody names it`);
   }
 
-  #machinesAgree({ holder, ducked, paused }: Floor, { sessions }: FloorChange): void {
+  #machinesAgree({ holder, ducked, paused }: Floor, rows: readonly SessionRow[]): void {
     const { active } = this.#check;
     must(
       active.join() === (holder?.sessionId ?? ""),
@@ -296,7 +298,7 @@ export class FloorWatch {
     for (const { sessionId } of paused) {
       must(this.#check.stateOf(sessionId) === "paused", () => `${sessionId} waits to be resumed and is not paused`);
     }
-    for (const { session } of sessions) {
+    for (const { session } of rows) {
       const level = ducked.find(({ sessionId }) => sessionId === session.id)?.level;
       must(session.level === level, () => `${session.id} is at level ${session.level}, listed at ${level}`);
       if (session.state !== "paused") continue;

@@ -14,6 +14,7 @@ import { floorHash } from "../../../src/protocol/internal/floor-hash.ts";
 import type { Message } from "../../../src/protocol/message.ts";
 import type { Session } from "../../../src/protocol/session.ts";
 import { LOG_BYTES, readPage, rowsWithin, weightOfEvent } from "../../../src/store/row-page.ts";
+import { loadedSession } from "../../../src/store/rows.ts";
 import {
   type BudgetCount,
   type CommitOutcome,
@@ -30,6 +31,7 @@ import {
   type Receipt,
   type ReceiptKey,
   type SessionRow,
+  type SessionSqlRow,
   type Store,
   type StoredFloorPage,
   type StoredMessagePage,
@@ -361,8 +363,8 @@ class MemoryTables {
   isTaken({ newIds, receipts, sessions, messages, floorId }: FloorChange): boolean {
     const keys = new Set(receipts.map(receiptKey));
     if (keys.size < receipts.length || receipts.some((receipt) => this.receipts.has(receiptKey(receipt)))) return true;
-    const isElsewhere = ({ session }: SessionRow) => {
-      const stored = this.sessions.get(session.id);
+    const isElsewhere = ({ id }: SessionSqlRow) => {
+      const stored = this.sessions.get(id);
       return stored !== undefined && stored.floorId !== floorId;
     };
     if (sessions.some(isElsewhere)) return true;
@@ -377,7 +379,7 @@ class MemoryTables {
    * @throws Error for a missing one
    */
   checkWhole({ sessions, messages, logs, events, floorId }: FloorChange): void {
-    const brought = new Set(sessions.map(({ session }) => session.id));
+    const brought = new Set(sessions.map(({ id }) => id));
     const added = new Set(messages.flatMap((write) => (write.kind === "add" ? [keyOf(write)] : [])));
     const needSession = (id: SessionId) => {
       if (brought.has(id) || this.sessions.get(id)?.floorId === floorId) return;
@@ -409,10 +411,11 @@ class MemoryTables {
     for (const deleted of change.deleted) this.#delete(deleted, floorId);
   }
 
-  #putSession(row: SessionRow, floorId: FloorId): void {
-    const stored = this.sessions.get(row.session.id);
+  #putSession({ id, due_at: dueAt, ...of }: SessionSqlRow, floorId: FloorId): void {
+    const stored = this.sessions.get(id);
+    const row = { ...loadedSession(of), dueAt };
     if (stored) stored.row = row;
-    else this.sessions.set(row.session.id, { row, floorId, messages: new Map(), events: [] });
+    else this.sessions.set(id, { row, floorId, messages: new Map(), events: [] });
   }
 
   #writeMessage(write: MessageWrite): void {

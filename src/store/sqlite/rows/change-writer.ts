@@ -1,10 +1,9 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import type { SessionId } from "../../../protocol/ids.ts";
 import { floorHash } from "../../../protocol/internal/floor-hash.ts";
-import type { SessionSqlRow } from "../../rows.ts";
-import { type MessageWrite, type Receipt, sessionOfWrite } from "../../store.ts";
+import { type FloorChange, type MessageWrite, type Receipt, type SessionSqlRow, sessionOfWrite } from "../../store.ts";
 import { prepareQuery, type Query } from "../query.ts";
-import type { WriteOutcome, WrittenChange } from "../writer/writer-job.ts";
+import type { WriteOutcome } from "../writer/writer-job.ts";
 import { EventWriter, textsOf } from "./event-writer.ts";
 import type { KnownFloor, KnownRows, KnownSession } from "./known-rows.ts";
 import type { LogBlocks } from "./log-blocks.ts";
@@ -71,7 +70,7 @@ export class ChangeWriter {
    * Write the change. A conflict writes nothing.
    * @throws Error if a key occurs twice in the change, or the change refers to a missing row
    */
-  write(change: WrittenChange): WriteOutcome {
+  write(change: FloorChange): WriteOutcome {
     const { floorId, expected, newIds, sessions, messages, staged = [] } = change;
     const floor = this.#known.floors.get(floorId) ?? this.#findFloor.get(floorId);
     if ((floor?.version ?? 0) !== expected) return this.#conflict(floorId);
@@ -122,7 +121,7 @@ export class ChangeWriter {
    * Insert a new floor's row and return its key; undefined if a receipt's key exists. The row is never removed, so
    * receipts are checked first.
    */
-  #beginFloor(change: WrittenChange): number | undefined {
+  #beginFloor(change: FloorChange): number | undefined {
     const { floorId, receipts } = change;
     if (receipts.some(({ caller, commandId }) => this.#hasReceipt.get(caller, commandId))) return undefined;
     if (new Set(receipts.map(({ caller, commandId }) => `${caller}\n${commandId}`)).size < receipts.length)
@@ -135,7 +134,7 @@ export class ChangeWriter {
   }
 
   /** The same for an existing floor. The update compares the version once more. */
-  #continueFloor(change: WrittenChange, { key }: KnownFloor): number | undefined {
+  #continueFloor(change: FloorChange, { key }: KnownFloor): number | undefined {
     const { floorId, expected, receipts } = change;
     if (!this.#addReceipts(receipts, key)) return undefined;
     if (this.#putFloor.run(...floorValues(change), key, expected).changes === 0) {
@@ -173,7 +172,7 @@ export class ChangeWriter {
     };
   }
 
-  #writeEvents({ events, messages }: WrittenChange, floorKey: number, sessionKeys: SessionKeys): void {
+  #writeEvents({ events, messages }: FloorChange, floorKey: number, sessionKeys: SessionKeys): void {
     const texts = textsOf(messages, (sessionId, id) => this.#messages.keyOf(sessionKeys(sessionId), id)!);
     for (const event of events) {
       const { sessionId } = event;
@@ -183,7 +182,7 @@ export class ChangeWriter {
   }
 
   /** What no other row of the change needs: effects, deleted sessions, and the notices of webhooks. */
-  #writeEnds({ effectsRemoved, effectsAdded, deleted, notices }: WrittenChange, floorKey: number): void {
+  #writeEnds({ effectsRemoved, effectsAdded, deleted, notices }: FloorChange, floorKey: number): void {
     for (const id of effectsRemoved) this.#removeEffect.run(id);
     for (const { id, floorId, kind: _, dueAt, ...payload } of effectsAdded) {
       this.#addEffect.run(id, floorHash(floorId), floorKey, dueAt, JSON.stringify(payload));
@@ -197,7 +196,7 @@ export class ChangeWriter {
 }
 
 /** The columns of a floor's row that a change sets, as the statements list them. */
-function floorValues({ expected, head, format, flags, reserved, snapshot, alarm, rings }: WrittenChange) {
+function floorValues({ expected, head, format, flags, reserved, snapshot, alarm, rings }: FloorChange) {
   const reservedJson = reserved ? JSON.stringify(reserved) : null;
   const times = [alarm ?? null, rings ?? null] as const;
   return [expected + 1, head, format, JSON.stringify(flags), reservedJson, snapshot, ...times] as const;

@@ -1,6 +1,6 @@
 // Rule C5 of docs/inside/correctness.md.
 import type { DatabaseSync, StatementSync } from "node:sqlite";
-import type { Blob, BudgetCount, ConnectionRow } from "../../store.ts";
+import type { Blob, BudgetCount, ConnectionRow, FloorChange } from "../../store.ts";
 import type { FileGuard } from "../file-identity.ts";
 import { LogCheckpoint } from "../log-checkpoint.ts";
 import { fileFaultOf } from "../result-code.ts";
@@ -11,7 +11,6 @@ import {
   type Result,
   type WriteFailure,
   type WriteOutcome,
-  type WrittenChange,
 } from "../writer/writer-job.ts";
 import { ChangeWriter } from "./change-writer.ts";
 import { DefinitionWriter } from "./definition-writer.ts";
@@ -146,8 +145,8 @@ export class JobWriter {
     }
   }
 
-  #writeChange({ change, along }: ChangeJob): WriteOutcome {
-    return along ? this.#writeBoth(change, along) : this.#changes.write(change);
+  #writeChange({ change }: ChangeJob): WriteOutcome {
+    return change.along ? this.#writeBoth(change, change.along) : this.#changes.write(change);
   }
 
   /** Write the change, if what it adds to budgets stays within them. */
@@ -160,7 +159,7 @@ export class JobWriter {
   }
 
   /** Write the changes of two floors, or neither. */
-  #writeBoth(...changes: WrittenChange[]): WriteOutcome {
+  #writeBoth(...changes: FloorChange[]): WriteOutcome {
     this.#db.exec("SAVEPOINT both");
     const isDone = changes.every((change) => this.#changes.write(change) === "done");
     if (!isDone) {

@@ -1,8 +1,8 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import type { SessionId } from "../../../protocol/ids.ts";
 import type { Session } from "../../../protocol/session.ts";
-import { type SessionSqlRow, sessionText } from "../../rows.ts";
-import type { DeletedSession } from "../../store.ts";
+import { sessionText } from "../../rows.ts";
+import type { DeletedSession, SessionSqlRow } from "../../store.ts";
 import { prepareQuery, type Query } from "../query.ts";
 import type { KnownRows, KnownSession } from "./known-rows.ts";
 import { AFTER_ALL, type LogBlocks } from "./log-blocks.ts";

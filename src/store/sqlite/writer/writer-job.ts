@@ -1,5 +1,4 @@
 import type { Message } from "../../../protocol/message.ts";
-import type { SessionSqlRow } from "../../rows.ts";
 import type {
   Blob,
   ClaimedNotice,
@@ -15,13 +14,9 @@ import type {
 import type { OpenedFiles } from "../file-identity.ts";
 import type { FileFault } from "../result-code.ts";
 
-/** A floor's change with the rows of its sessions. */
-export type WrittenChange = Omit<FloorChange, "sessions" | "along"> & { sessions: SessionSqlRow[] };
-
 export interface ChangeJob {
   kind: "change";
-  change: WrittenChange;
-  along?: WrittenChange | undefined;
+  change: FloorChange;
 }
 
 /** A write. Jobs of all kinds share transactions, in the order of their arrival. */
