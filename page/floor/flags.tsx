@@ -1,13 +1,14 @@
 import { type FormEvent, useState } from "react";
 import { useClient } from "../../src/react/hooks.ts";
+import type { FloorPicture } from "../log/floor-picture.ts";
 import { useHere } from "../moment/here.tsx";
 import { Outcome } from "../parts/commands/outcome.tsx";
 import { useAct } from "../parts/use-act.ts";
 import { useWords } from "../words/words.tsx";
 import styles from "./floor.module.css";
 
-/** The floor's flags: context for the rules of priorities. */
-export function FloorFlags({ flags }: { flags: Readonly<Record<string, boolean>> }) {
+/** The floor's flags: context for the rules of priorities. And the restrictions that they and the time switch on. */
+export function FloorFlags({ flags, restrictedBy = [] }: Pick<FloorPicture, "flags" | "restrictedBy">) {
   const { say } = useWords();
   const client = useClient();
   const { floorId = "", isLive } = useHere();
@@ -33,6 +34,7 @@ export function FloorFlags({ flags }: { flags: Readonly<Record<string, boolean>>
           {flag}
         </label>
       ))}
+      {restrictedBy.length > 0 && <p>{say("flags.restricted", { names: restrictedBy.join(", ") })}</p>}
       <form onSubmit={(event) => void submit(event)}>
         <input
           value={name}

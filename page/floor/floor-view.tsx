@@ -37,7 +37,7 @@ export function FloorScreen() {
     say("told.stopped", { count: archived.length });
   const considered = { whatIf, onWhatIf: setWhatIf };
   const decisions = floor?.decisions ?? NONE;
-  const flags = floor && <FloorFlags flags={floor.flags} />;
+  const flags = floor && <FloorFlags {...floor} />;
   return (
     <section className={styles["view"]} aria-labelledby="floor">
       <header className={styles["head"]}>

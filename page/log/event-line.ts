@@ -91,7 +91,8 @@ function wordsOf(event: LogEvent, context: SentenceContext): EventLine {
     case "floor_updated": {
       const flags = Object.entries(event.data.flags).map(([flag, isSet]) => `${flag}: ${isSet}`);
       const reserved = event.data.reserved ? [`reserved: ${event.data.reserved.sessionId}`] : [];
-      return { name: "floor", text: [...flags, ...reserved].join(", ") };
+      const restricted = event.data.restrictedBy?.map((name) => `restricted by: ${name}`) ?? [];
+      return { name: "floor", text: [...flags, ...reserved, ...restricted].join(", ") };
     }
     case "data":
       return { name: "data", text: event.data.name };

@@ -19,6 +19,8 @@ export interface FloorPicture extends Pick<FollowedFloor, "flags" | "decisions">
   /** The session that has waited longest is the first. */
   queued: readonly Session[];
   reserved?: FollowedFloor["reserved"];
+  /** The restrictions in force. */
+  restrictedBy?: readonly string[];
 }
 
 /** One pass over a log. It records each value of each session and of the floor with its first event. */
@@ -82,7 +84,8 @@ export class PictureBook {
 
   at(count: number): FloorPicture {
     const { floors } = this.#readTo(count);
-    const { holder, ducked, paused, queued, reserved, flags, decisions } = floors.after(count) ?? UNUSED_FLOOR;
+    const { holder, ducked, paused, queued, reserved, flags, restrictedBy, decisions } =
+      floors.after(count) ?? UNUSED_FLOOR;
     const shown = (ids: readonly string[]) => ids.map((id) => this.sessionAt(count, id)!);
     return {
       holder: holder === undefined ? null : this.sessionAt(count, holder)!,
@@ -91,6 +94,7 @@ export class PictureBook {
       queued: shown(queued),
       ...(reserved && { reserved }),
       flags,
+      ...(restrictedBy.length > 0 && { restrictedBy }),
       decisions,
     };
   }

@@ -136,6 +136,7 @@ export const en = {
   "flags.title": "Flags",
   "flags.name": "name of a flag",
   "flags.set": "Set",
+  "flags.restricted": "Restricted by: {names}",
   "whatif.title": "What if?",
   "whatif.answer": "Answer about an agent",
   "whatif.off": "Switch on to see first what an agent's start would do.",

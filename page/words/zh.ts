@@ -134,6 +134,7 @@ export const zh: Words = {
   "flags.title": "标志",
   "flags.name": "标志名",
   "flags.set": "设置",
+  "flags.restricted": "限制：{names}",
   "whatif.title": "如果……",
   "whatif.answer": "关于智能体的回答",
   "whatif.off": "开启后，可先查看启动某个智能体的结果。",

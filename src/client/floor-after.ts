@@ -17,6 +17,8 @@ export interface FollowedFloor {
   readonly queued: readonly string[];
   readonly reserved: Reservation | undefined;
   readonly flags: Readonly<Record<string, boolean>>;
+  /** The restrictions in force. */
+  readonly restrictedBy: readonly string[];
   /** The newest 50, the newest last. */
   readonly decisions: readonly Decision[];
 }
@@ -31,6 +33,7 @@ export const UNUSED_FLOOR: FollowedFloor = {
   queued: [],
   reserved: undefined,
   flags: {},
+  restrictedBy: [],
   decisions: [],
 };
 
@@ -45,7 +48,12 @@ export function floorAfter(floor: FollowedFloor, event: ServerEvent): FollowedFl
       return { ...floor, decisions, queued: queuedAfter(floor, id, event.data) };
     }
     case "floor_updated":
-      return { ...floor, flags: event.data.flags, reserved: event.data.reserved };
+      return {
+        ...floor,
+        flags: event.data.flags,
+        restrictedBy: event.data.restrictedBy ?? [],
+        reserved: event.data.reserved,
+      };
     case "session_created":
     case "agent_switched":
     case "routed":

@@ -158,6 +158,9 @@ export const LOGGED_EVENTS = {
   floor_updated: z.object({
     flags: z.record(z.string(), z.boolean()),
     reserved: Reservation.optional(),
+    restrictedBy: z.array(z.string()).optional().meta({
+      description: "the restrictions that the flags and the time switch on; present if the catalogue has any",
+    }),
     catalogue: z
       .object({ hash: z.string(), former: z.string() })
       .optional()

@@ -15,7 +15,7 @@ export interface Considered {
 }
 
 /**
- * Queries what the start of an agent would do. A shown answer is queried again when the sessions of the floor change.
+ * Queries what the start of an agent would do. A shown answer is queried again when the floor changes.
  * @returns `consider` the agent after a delay, `considerNow` at once, `leave` it, `leaveSoon`, or `stay` before that
  */
 export function useWhatIf({ whatIf, onWhatIf }: Considered) {
@@ -66,12 +66,13 @@ export function useWhatIf({ whatIf, onWhatIf }: Considered) {
 
   const present = floor ? [[floor.holder], floor.ducked, floor.paused, floor.queued] : [];
   const stack = present.map((each) => each.map((session) => session?.id).join()).join(";");
+  const context = JSON.stringify([floor?.flags, floor?.restrictedBy, floor?.reserved]);
   const renew = useEffectEvent(() => {
     const agent = whatIf && agents.find(({ id }) => id === whatIf.agentId);
     if (agent) query(agent, 0);
   });
-  // biome-ignore lint/correctness/useExhaustiveDependencies: other sessions give another answer.
-  useEffect(() => renew(), [stack]);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: other sessions, flags and restrictions give another answer.
+  useEffect(() => renew(), [stack, context]);
 
   return {
     consider: (agent: AgentView) => consider(agent, DWELL_MS),

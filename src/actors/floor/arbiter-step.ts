@@ -1,4 +1,5 @@
 import type { AgentEntry } from "../../config/catalog/catalog.ts";
+import { restrictionsBy } from "../../config/catalog/catalog.ts";
 import { hasHours, isDuring, nextChange } from "../../config/catalog/hours.ts";
 import type { Decision } from "../../protocol/decision.ts";
 import type { ErrorCode } from "../../protocol/errors.ts";
@@ -115,10 +116,14 @@ export function reservationOf({ reserved }: Floor): Reservation | undefined {
   return reserved && { sessionId: reserved.sessionId, until: reserved.until };
 }
 
-/** Emit the floor's present flags and reservation, and the catalogue if another one came. */
+/** Emit the floor's present flags, reservation and restrictions, and the catalogue if another one came. */
 export function emitFloor(step: ArbiterStep, catalogue?: LoggedData<"floor_updated">["catalogue"]): void {
+  const { flags, given } = step;
   const reserved = reservationOf(step.floor);
-  const data = { flags: step.flags, ...(reserved && { reserved }), ...(catalogue && { catalogue }) };
+  const restrictedBy = given.catalog.restrictions.length > 0 && {
+    restrictedBy: restrictionsBy(given.catalog, flags, given.now).map(({ name }) => name),
+  };
+  const data = { flags, ...(reserved && { reserved }), ...restrictedBy, ...(catalogue && { catalogue }) };
   emit(step, { type: "event", event: { type: "floor_updated", data } });
 }
 

@@ -302,7 +302,30 @@ function acceptRepeat(
 function clearFlags(step: ArbiterStep): void {
   if (Object.keys(step.flags).length === 0) return;
   step.flags = {};
-  emit(step, { type: "event", event: { type: "floor_updated", data: { flags: {} } } });
+  emitFloor(step);
+}
+
+/** Whether the hours of other restrictions are in force than after the event before. */
+const isAnotherHour = (step: ArbiterStep, { hours }: ArbiterContext): boolean =>
+  hoursOn(step.floor, step.given, hours)?.inForce.join() !== hours?.inForce.join();
+
+/** Decide about an event, settle the floor, and emit what of it has changed. @returns what changes in the context */
+function changeBy(step: ArbiterStep, event: FloorEvent, context: ArbiterContext): Partial<ArbiterContext> | undefined {
+  // The change comes before what it does to the sessions.
+  if (event.type === "hours" && isAnotherHour(step, context)) emitFloor(step);
+  handle(step, event);
+  const isRenumbered = context.catalog !== step.given.catalog.hash;
+  const isHour = isAnotherHour(step, context);
+  if (isRenumbered || isHour || step.floor !== context.floor || step.flags !== context.flags)
+    settleAndNotify(step, step.cause);
+  const hours = hoursOn(step.floor, step.given, context.hours);
+  // Nobody was told of the hours while the floor had no session.
+  const isFirst = hours && !context.hours && event.type !== "renumber";
+  // The command that changed the flags has logged the change.
+  if (isFirst || step.floor.reserved !== context.floor.reserved) emitFloor(step);
+  const { floor, flags, asked } = step;
+  const isChanged = floor !== context.floor || flags !== context.flags || hours !== context.hours;
+  return isRenumbered || isChanged ? { floor, flags, catalog: step.given.catalog.hash, hours, asked } : undefined;
 }
 
 function handle(step: ArbiterStep, event: FloorEvent): void {
@@ -411,19 +434,8 @@ const machine = setup({
           Object.values(children).filter((child) => child?.getSnapshot().context?.schedule !== undefined).length,
         actions: [],
       };
-      handle(step, event);
-      const isRenumbered = context.catalog !== step.given.catalog.hash;
-      const isHour = hoursOn(step.floor, step.given, context.hours)?.inForce.join() !== context.hours?.inForce.join();
-      if (isRenumbered || isHour || step.floor !== context.floor || step.flags !== context.flags)
-        settleAndNotify(step, step.cause);
-      // The command that changed the flags has logged the change.
-      if (step.floor.reserved !== context.floor.reserved) emitFloor(step);
-      const hours = hoursOn(step.floor, step.given, context.hours);
-      const isChanged = step.floor !== context.floor || step.flags !== context.flags || hours !== context.hours;
-      if (isRenumbered || isChanged) {
-        const { floor, flags, asked } = step;
-        enqueue.assign({ floor, flags, catalog: step.given.catalog.hash, hours, asked });
-      }
+      const change = changeBy(step, event, context);
+      if (change) enqueue.assign(change);
       for (const action of step.actions) {
         if ("facts" in action) enqueue.emit({ type: "facts", facts: action.facts });
         else if ("spawn" in action) enqueue.spawnChild("session", { id: action.spawn.context.id, input: action.spawn });

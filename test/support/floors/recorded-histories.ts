@@ -8,7 +8,8 @@ import { FloorStage } from "./floor-stage.ts";
  * decides differently. `recorded-histories.json` has a digest of the events and answers of each, recorded before that
  * edition; and recorded again, of the histories that met it, where a rule changed since: only a critical session
  * replaces a critical one, a session that the floor is reserved for is defended like a holder, every request of a
- * session renews its numbers and its `idle_timeout`, and a pause of a session that waits paused is logged.
+ * session renews its numbers and its `idle_timeout`, a pause of a session that waits paused is logged, and
+ * `floor_updated` names the restrictions in force.
  *
  * What a history leaves out, and the rule that changed it (docs/use/arbitration.md): a waiting session that asks again,
  * and a resume that has to wait (waiting); `stop` of a reserved floor; a turn that ends badly although `after_turn`

@@ -44,6 +44,59 @@ test("after a switch of the agent on a reserved floor, sessions that let each ot
   expect(floor.actors.context.floor.ducked).toMatchObject([{ level: -30 }, { level: -30 }]);
 });
 
+/** The night begins at 22:00 for all but calls; the flag `meeting` restricts too. */
+const NIGHT = makeCatalog([{ name: "call", priority: 90 }, { name: "music" }], {
+  restrictions: [
+    { name: "night", between: "22:00-07:00", allow: ["call"] },
+    { name: "meeting", when: "meeting" },
+  ],
+});
+const HOUR_MS = 3_600_000;
+const toldOf = (floor: FloorStage, what: () => unknown) =>
+  floor.events("floor_updated", floor.factsOf(what)).map(({ restrictedBy }) => restrictedBy);
+
+test("who follows a floor is told when hours begin and end, also where they change nobody's place", () => {
+  const floor = new FloorStage(NIGHT);
+  expect(toldOf(floor, () => floor.create("call"))).toEqual([[]]);
+  expect(toldOf(floor, () => floor.pass(10 * HOUR_MS - 1))).toEqual([]);
+  expect(toldOf(floor, () => floor.pass(1))).toEqual([["night"]]);
+  expect(toldOf(floor, () => floor.on("call", "activate"))).toEqual([]);
+  floor.restart();
+  expect(toldOf(floor, () => floor.ask({ type: "floor.flags", flags: { meeting: true } }))).toEqual([
+    ["night", "meeting"],
+  ]);
+  expect(toldOf(floor, () => floor.pass(24 * HOUR_MS))).toEqual([["meeting"], ["night", "meeting"]]);
+});
+
+test("the hours are told before what they do to a session", () => {
+  const floor = new FloorStage(NIGHT);
+  floor.create("music");
+  const facts = floor.factsOf(() => floor.pass(10 * HOUR_MS));
+  const events = facts.flatMap((fact) => (fact.type === "event" ? [fact.event.type] : []));
+  expect(events).toEqual(["floor_updated", "session_transition"]);
+});
+
+test("a wall clock that is set to other hours, and a catalogue with other hours, are told once", () => {
+  const floor = new FloorStage(NIGHT);
+  floor.create("call");
+  const reloaded = makeCatalog([{ name: "call", priority: 90 }], {
+    restrictions: [{ name: "noon", between: "11:00-13:00", allow: ["call"] }],
+  });
+  floor.catalog = reloaded;
+  expect(toldOf(floor, () => floor.on("call", "activate"))).toEqual([["noon"]]);
+  floor.now += 2 * HOUR_MS;
+  expect(toldOf(floor, () => floor.on("call", "activate"))).toEqual([[]]);
+});
+
+test("the first session of a floor hears of the hours that changed while the floor had none", () => {
+  const floor = new FloorStage(NIGHT);
+  floor.create("call");
+  floor.pass(10 * HOUR_MS);
+  expect(toldOf(floor, () => floor.on("call", "archive"))).toEqual([]);
+  expect(toldOf(floor, () => floor.pass(12 * HOUR_MS))).toEqual([]);
+  expect(toldOf(floor, () => floor.create("call", { id: "next" }))).toEqual([[]]);
+});
+
 test("a critical session that is heard beneath another competes with its new priority when it asks again", () => {
   const car = (priority: number) =>
     makeCatalog([

@@ -823,6 +823,8 @@ class FloorUpdatedEvent(TypedDict):
 class FloorUpdatedEventData(TypedDict):
     flags: Dict[str, bool]
     reserved: NotRequired[Reservation]
+    restrictedBy: NotRequired[List[str]]
+    """the restrictions that the flags and the time switch on; present if the catalogue has any."""
     catalogue: NotRequired[FloorUpdatedEventDataCatalogue]
     """by which catalogue the floor decides from now on, and by which it did, as hashes."""
 
