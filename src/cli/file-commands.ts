@@ -1,4 +1,3 @@
-import { withSecretFiles } from "../config/secret-files.ts";
 import { readSettings } from "../config/settings.ts";
 import type { CommandLine } from "./command-line.ts";
 import { complain, printLines } from "./printed-lines.ts";
@@ -26,7 +25,10 @@ export function addFileCommands({ add, end }: CommandLine): void {
 
   /** Run a command on the file of a SQLite store. */
   const onFile = async (work: (file: string) => Promise<string>, store?: string) => {
-    const reading = readSettings(withSecretFiles({ INTERLOCK_STORE: store ?? process.env["INTERLOCK_STORE"] }));
+    const reading = readSettings({
+      INTERLOCK_STORE: store ?? process.env["INTERLOCK_STORE"],
+      INTERLOCK_STORE_FILE: process.env["INTERLOCK_STORE_FILE"],
+    });
     try {
       if (!reading.ok) throw new Error(`the store ${reading.faults[0]!.message}`);
       const { store: chosen } = reading.settings;

@@ -13,6 +13,8 @@ const MAX_CELL = 24;
 /** The maximum number of sessions on one page, and of characters of an id: enough to distinguish ids. */
 const PAGE = 200;
 const SHORT_ID = 22;
+/** Of a node's name. */
+const NODE_NAME = 18;
 
 /** What a command prints: a text for 80 columns, or with `--json` the same facts. */
 export interface Report {
@@ -35,23 +37,23 @@ export async function reportStatus(client: Client, now: number): Promise<Report>
   const unclaimed = unclaimedRuns(await client.getMetrics());
   const { runs, commands } = sumOf(nodes);
   const rows = nodes.map((node) => [
-    node.node.slice(0, 8),
+    shortName(node),
     node.roles.map((role) => role.slice(0, 4)).join(","),
     node.version,
     agoOf(now - node.startedAt),
     String(node.floors),
     String(node.connections),
     `${node.runs.driven}/${node.runs.held}/${node.runs.waiting}`,
-    node.silentMs === undefined ? "yes" : `silent ${agoOf(node.silentMs)}`,
+    node.silentMs === undefined ? "" : agoOf(node.silentMs),
   ]);
   const lines = [
-    ...table(["NODE", "ROLES", "VERSION", "UP", "FLOORS", "STREAMS", "RUNS", "ANSWERS"], rows),
+    ...table(["NODE", "ROLES", "VERSION", "UP", "FLOORS", "STREAMS", "RUNS", "SILENT"], rows),
     "",
     `runs: ${runs.driven} driven, ${runs.held} held for paused sessions, ${runs.waiting} waiting for a person`,
     ...(unclaimed > 0 ? [`runs that no worker has taken: ${unclaimed}`] : []),
     `commands that wait for their floor: ${commands}`,
     ...absentRoles.map((role) => `no node has the role ${role}: ${ABSENT[role]}`),
-    ...nodes.flatMap(({ node, missing }) => missing.map((what) => `node ${node.slice(0, 8)} is not ready: ${what}`)),
+    ...nodes.flatMap((node) => node.missing.map((what) => `node ${shortName(node)} is not ready: ${what}`)),
     ...nodes.flatMap(({ lastFailure: failed }) =>
       failed
         ? wrapToWidth(
@@ -142,6 +144,12 @@ const ABSENT: Readonly<Record<HeardReport["roles"][number], string>> = {
   orchestrator: "no command is decided",
   worker: "agents do not answer",
 };
+
+/** A name's end tells the nodes of one machine or Deployment apart. A node of an older release has its id alone. */
+function shortName({ name, node }: HeardReport): string {
+  const shown = name ?? node.slice(0, 8);
+  return shown.length > NODE_NAME ? `…${shown.slice(1 - NODE_NAME)}` : shown;
+}
 
 /** The runs of the metrics that wait for a worker. */
 function unclaimedRuns(metrics: string): number {

@@ -1,5 +1,4 @@
 import { existsSync } from "node:fs";
-import { withSecretFiles } from "../config/secret-files.ts";
 import { readSettings, type Settings } from "../config/settings.ts";
 import { type App, createApp } from "../node/app.ts";
 import { STDOUT } from "../system/log.ts";
@@ -13,7 +12,7 @@ const CLOSE_MS = 2_000;
 /** `interlock serve`: run a node until a signal stops it. @returns the exit code if the node cannot start */
 export async function serve(flags: readonly string[]): Promise<number | undefined> {
   optimiseEarly();
-  const reading = readSettings(withSecretFiles(process.env), flags);
+  const reading = readSettings(process.env, flags);
   if (!reading.ok) {
     const lines = reading.faults.map(({ name, message }) => `  ${name} ${message}`);
     complain(process.stderr, "the settings cannot be used", ...lines, "See interlock serve --help.");

@@ -12,6 +12,7 @@ import { nearest } from "./nearest.ts";
 import { isLoopback, isNetwork } from "./network.ts";
 import { duration, size } from "./quantities.ts";
 import { parseRateLimits, USUAL_RATE_LIMITS, USUAL_RATE_LIMITS_TEXT } from "./rate-limits.ts";
+import { withSecretFiles } from "./secret-files.ts";
 
 const LOST_COMMITS = ["stop", "new-epoch"] as const;
 const LOG_LEVELS = ["fatal", "error", "warn", "info", "debug", "trace", "silent"] as const;
@@ -306,15 +307,16 @@ export interface SettingFault {
 export type SettingsReading = { ok: true; settings: Settings } | { ok: false; faults: SettingFault[] };
 
 /**
- * Read the settings of a node. Returns them, or all faults at once. A flag overrides its variable, and an empty
- * variable counts as unset. An unknown setting is a fault, because a misspelt setting would silently have no effect.
+ * Read the settings of a node, with the files of `INTERLOCK_STORE_FILE` and `INTERLOCK_BUS_FILE`. Returns them, or all
+ * faults at once. A flag overrides its variable, and an empty variable counts as unset. An unknown setting is a fault, because a misspelt setting would silently have no effect.
  *
  * @param flags the arguments after `serve`
  */
 export function readSettings(
-  env: Readonly<Record<string, string | undefined>>,
+  variables: Readonly<Record<string, string | undefined>>,
   flags: readonly string[] = [],
 ): SettingsReading {
+  const env = withSecretFiles(variables);
   const byFlag = readFlags(
     flags,
     SETTINGS.map(({ flag }) => flag),
@@ -325,6 +327,11 @@ export function readSettings(
   for (const name of NAMES) {
     const text = byFlag.values.get(flagOf(name)) ?? (ownValue(env, name) || env[name]);
     if (text) texts[name] = text;
+    else if (WITH_FILE.includes(name) && env[`${name}_FILE`])
+      faults.push({
+        name: `${name}_FILE`,
+        message: "names a file that cannot be read, is empty, or has more than 64 KiB",
+      });
   }
   faults.push(...findUnknown(env));
   const values = Variables.safeParse(texts, { error: explain });
@@ -373,13 +380,14 @@ function suggestVariable(name: string): string {
   return meant === undefined ? "" : `; did you mean ${PREFIX}${meant}?`;
 }
 
+/** Their addresses have passwords, which a file may hold. */
+const WITH_FILE: readonly Variable[] = ["INTERLOCK_STORE", "INTERLOCK_BUS"];
+
 /** The known variables. The tokens are not settings of a node: `drive` and `inspect` read them. */
 const KNOWN: ReadonlySet<string> = new Set([
   ...NAMES,
   ...NAMES.filter((name) => !name.startsWith(PREFIX)).map((name) => `${PREFIX}${name}`),
-  // Their addresses have passwords, which a file may hold.
-  "INTERLOCK_STORE_FILE",
-  "INTERLOCK_BUS_FILE",
+  ...WITH_FILE.map((name) => `${name}_FILE`),
   `${PREFIX}TOKEN`,
   `${PREFIX}INSPECT_TOKEN`,
   `${PREFIX}TOKEN_FILE`,

@@ -86,7 +86,7 @@ export interface NoticeStore {
    * notice is deleted.
    */
   settleNotice(claimed: ClaimedNotice, now: number, failed?: FailedNotice): Promise<void>;
-  /** What each hook's receiver is still to be sent. Hooks without notices are left out. */
+  /** What each hook's receiver is still to be sent, of one hook after the other. Hooks without notices are left out. */
   countNotices(): Promise<NoticeBacklog[]>;
   /**
    * Delete the oldest notices of a hook, at most `limit` of those added before `before`.

@@ -173,6 +173,7 @@ test.each([
   ["docs/use/car.md", "docs/use/car.zh.md"],
   ["docs/use/doors.md", "docs/use/doors.zh.md"],
   ["docs/use/policy.md", "docs/use/policy.zh.md"],
+  ["docs/operate/first-hour.md", "docs/operate/first-hour.zh.md"],
 ])("pages in two languages have the same headings and the same commands: %s", (english, chinese) => {
   const [one, other] = [readPage(english), readPage(chinese)];
   expect(other.headings.map(({ level }) => level)).toEqual(one.headings.map(({ level }) => level));

@@ -59,10 +59,10 @@ test("a repeated option takes one word each time, and leaves the file to the com
 });
 
 test("status names what waits and the roles that no node has, agents and sessions list them, in 80 columns", async () => {
-  const node = await NodeUnderTest.start();
+  const node = await NodeUnderTest.start({ settings: { INTERLOCK_NAME: "interlock-gateway-7d9f8b6c5-x2x9z" } });
   onTestFinished(() => node.stop());
   const client = createClient({ baseUrl: node.url });
-  // The answers of a store whose only node has no worker.
+  // The answers of a store whose only node has no worker, beside one that died.
   const lacking: Client = {
     ...client,
     listNodes: async () => {
@@ -73,16 +73,18 @@ test("status names what waits and the roles that no node has, agents and session
         reason: `api.example 401 “${"no such key ".repeat(9)}here”`,
       };
       const lone = nodes.map((each) => ({ ...each, roles: ["gateway", "orchestrator"], lastFailure }));
-      return { nodes: lone as typeof nodes, absentRoles: ["worker"] };
+      const dead = { ...nodes[0]!, name: "garage", silentMs: 5_000 };
+      return { nodes: [...lone, dead] as typeof nodes, absentRoles: ["worker"] };
     },
     getMetrics: async () => (await client.getMetrics()).replace(/^(interlock_runs_waiting) 0$/m, "$1 1"),
   };
   const ann = new E2eClient(node, "ann");
   const music = await ann.hold("music", { title: `${"长".repeat(60)}\u001b[31m` });
   const status = await reportStatus(lacking, Date.now());
-  expect(status.lines.slice(0, 2)).toEqual([
-    expect.stringMatching(/^NODE +ROLES +VERSION +UP +FLOORS +STREAMS +RUNS +ANSWERS$/),
-    expect.stringMatching(/^[\w-]{8} +gate,orch +\d\S+ +\d+s +1 +0 +0\/0\/0 +yes$/),
+  expect(status.lines.slice(0, 3)).toEqual([
+    expect.stringMatching(/^NODE +ROLES +VERSION +UP +FLOORS +STREAMS +RUNS +SILENT$/),
+    expect.stringMatching(/^…y-7d9f8b6c5-x2x9z +gate,orch +\d\S+ +\d+s +1 +0 +0\/0\/0$/),
+    expect.stringMatching(/^garage +gate,orch,work .* 0\/0\/0 +5s$/),
   ]);
   expect(status.lines).toContain("runs that no worker has taken: 1");
   expect(status.lines).toContain("no node has the role worker: agents do not answer");

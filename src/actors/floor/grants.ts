@@ -47,7 +47,7 @@ export function handleRequest(step: ArbiterStep, request: Extract<EventForArbite
   // A ducked session takes its turns beneath the holder.
   const isDucked = step.floor.ducked.some((each) => each.sessionId === sessionId);
   if (isDucked && turn) return passTurnOrAnswer(step, sessionId, decision, turn);
-  if (isScheduled && turn) return void send(step, sessionId, { type: "miss", turn, given });
+  if (isScheduled) return void send(step, sessionId, { type: "miss", turn, given });
   refuse(step, "rejected", { message: decision.say, facts: { decision } });
 }
 

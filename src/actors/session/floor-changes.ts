@@ -134,19 +134,27 @@ function keepRequest(step: SessionStep, turn: TurnInput | undefined): void {
   if (turn) context.request = { ...request, messageIds: [...request.messageIds, turn.messageId] };
 }
 
-/** The turn of a scheduled session may not begin at its time: its message is kept, and it fails. */
-export function missTurn(step: SessionStep, turn: TurnInput, failure: TurnFailure = NOT_HEARD): void {
-  queueTurn(step, turn);
+/** A scheduled session is refused at its time: its message is kept, and its turn fails. */
+export function missTime(step: SessionStep, turn: TurnInput | undefined, failure: TurnFailure = NOT_HEARD): void {
+  if (turn) queueTurn(step, turn);
   dropTurns(step, failure);
+  endUnheard(step);
 }
 
-/** The wait timed out: the session stays created, and its queued turns end. */
+/** What a series made for a time that has passed, and was not heard, is of no more use; it would stay for ever. */
+function endUnheard(step: SessionStep): boolean {
+  if (step.context.series === undefined) return false;
+  step.toSelf.push({ type: "archive", reason: "missed", given: step.given });
+  return true;
+}
+
+/** The wait timed out: its queued turns end. The session stays created, unless a series made it. */
 export function leaveQueue(step: SessionStep): void {
   step.context.queuedAt = undefined;
   step.context.waitsSince = undefined;
   endLease(step);
   dropTurns(step, NOT_HEARD);
-  endWithTurn(step);
+  if (!endUnheard(step)) endWithTurn(step);
 }
 
 /** The request of a paused session timed out: its turns end, and it resumes by itself only if it did before. */

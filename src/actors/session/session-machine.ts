@@ -9,7 +9,7 @@ import {
   goBeneath,
   leaveQueue,
   loseFloor,
-  missTurn,
+  missTime,
   notifyArbiter,
   pauseAgain,
   queueUp,
@@ -187,7 +187,7 @@ const machine = setup({
     switchAgent: does<"session.switch_agent">(switchAgent),
     reschedule: does<"session.schedule">(reschedule),
     refuseScheduled: does<"session.activate" | "session.chat">((step) => refuseScheduled(step)),
-    missTurn: does<"miss">((step, { turn }) => missTurn(step, turn)),
+    missTime: does<"miss">((step, { turn }) => missTime(step, turn)),
     acknowledge: does<"session.stop">((step) => answerWithSession(step)),
     refuse: does<SessionEvent["type"], { code: ErrorCode; allowed?: string[] }>((step, _, { code, allowed }) => {
       const { replacedBy } = step.context;
@@ -278,7 +278,7 @@ export const sessionMachine = machine.createMachine({
             queue: { actions: "queueUp" },
             unqueue: { actions: "leaveQueue" },
             yield: { actions: "stopWaiting" },
-            miss: { actions: "missTurn" },
+            miss: { actions: "missTime" },
             "session.schedule": [
               { guard: "isQueued", ...refused("illegal_command", ALLOWED_WHEN_QUEUED) },
               { actions: "reschedule" },

@@ -10,7 +10,7 @@ import type { CommandOf, WantedSchedule } from "../../protocol/internal/command.
 import type { Schedule } from "../../protocol/session.ts";
 import { nextOf, parseCron } from "../../shared/cron.ts";
 import type { Given } from "../facts.ts";
-import { missTurn, requestFloor } from "./floor-changes.ts";
+import { missTime, requestFloor } from "./floor-changes.ts";
 import { newSession, type SessionContext } from "./session-context.ts";
 import { answerWithSession, logEvent, refuseCommand, type SessionStep } from "./session-step.ts";
 
@@ -101,7 +101,7 @@ function fireOnce(step: SessionStep, fired: LoggedData<"session_updated">["fired
   const refusal = given.refused?.get(turn.runId);
   if (!refusal) return requestFloor(step, turn, true);
   const { message, retryAfterMs } = refusal;
-  missTurn(step, turn, { errorCode: "budget_exhausted", message, retryAfterMs });
+  missTime(step, turn, { errorCode: "budget_exhausted", message, retryAfterMs });
 }
 
 /** The session of a series for its present time. It is due already, so it asks next. */

@@ -67,7 +67,7 @@ export type InternalEvent = Timely<
       decision?: Decision | undefined;
     }
   /** The session was refused at its time. */
-  | { type: "miss"; turn: TurnInput }
+  | { type: "miss"; turn: TurnInput | undefined }
   | { type: "ask"; interactions: Interaction[] }
   | { type: "withdraw"; requestId: RequestId }
   | { type: "done"; summary?: string | undefined }

@@ -1,6 +1,9 @@
-import type { ClaimedNotice, NoticeStore } from "../store.ts";
+import type { ClaimedNotice, NoticeBacklog, NoticeStore } from "../store.ts";
 import type { ReadConnection } from "./read-connection.ts";
 import type { WriterThread } from "./writer/writer-thread.ts";
+
+/** What counting a notice reads of the indexes, in bytes. */
+const COUNTED_BYTES = 100;
 
 /** The outbox of webhooks. This process alone claims and drops notices, so it may read what it is about to write. */
 export function noticeOutbox(db: ReadConnection, thread: WriterThread): NoticeStore {
@@ -11,9 +14,10 @@ export function noticeOutbox(db: ReadConnection, thread: WriterThread): NoticeSt
       FROM webhook_lanes l JOIN webhook_notices n
         ON n.notice_key = (SELECT min(notice_key) FROM webhook_notices WHERE lane_key = l.lane_key)
       WHERE l.claim = ?`),
-    backlogs: db.prepare<{ hook: string; pending: number; oldestAt: number }>(`
-      SELECT l.hook, count(*) AS pending, min(n.added_at) AS oldestAt
-      FROM webhook_lanes l JOIN webhook_notices n USING (lane_key) GROUP BY l.hook ORDER BY l.hook`),
+    nextHook: db.prepare<{ hook: string | null }>("SELECT min(hook) AS hook FROM webhook_lanes WHERE hook > ?"),
+    backlog: db.prepare<{ pending: number; oldestAt: number | null }>(`
+      SELECT count(*) AS pending, min(n.added_at) AS oldestAt
+      FROM webhook_lanes l JOIN webhook_notices n USING (lane_key) WHERE l.hook = ?`),
     worst: db.prepare<{ failures: number; reason: string }>(`
       SELECT failures, reason FROM webhook_lanes
       WHERE hook = ? AND failures > 0 ORDER BY failures DESC LIMIT 1`),
@@ -21,6 +25,15 @@ export function noticeOutbox(db: ReadConnection, thread: WriterThread): NoticeSt
       SELECT n.notice_key AS key FROM webhook_lanes l JOIN webhook_notices n USING (lane_key)
       WHERE l.hook = ? AND n.added_at < ? ORDER BY n.notice_key LIMIT ?`),
   };
+  const weigh = db.weighed<{ pending: number }>(({ pending }) => pending * COUNTED_BYTES);
+  const countNext = (after: string): Promise<NoticeBacklog | undefined> =>
+    db.readWeighed(() => {
+      const hook = sql.nextHook.get(after)?.hook ?? undefined;
+      if (hook === undefined) return undefined;
+      const { pending, oldestAt } = sql.backlog.get(hook)!;
+      weigh({ pending });
+      return { hook, pending, oldestAt: oldestAt ?? 0, ...(sql.worst.get(hook) ?? { failures: 0 }) };
+    });
   return {
     async claimNotices({ hook, claim, now, until, limit }) {
       if ((await db.read(() => sql.isDue.get(hook, now))) === undefined) return [];
@@ -32,10 +45,13 @@ export function noticeOutbox(db: ReadConnection, thread: WriterThread): NoticeSt
       await thread.add({ kind: "settle", claimed: { ...claimed, payload: "" }, now, failed });
     },
 
-    countNotices: () =>
-      db.readSnapshot(() =>
-        sql.backlogs.all().map((row) => ({ ...row, ...(sql.worst.get(row.hook) ?? { failures: 0 }) })),
-      ),
+    async countNotices() {
+      const backlogs: NoticeBacklog[] = [];
+      for (let next = await countNext(""); next; next = await countNext(next.hook)) {
+        if (next.pending > 0) backlogs.push(next);
+      }
+      return backlogs;
+    },
 
     async dropNotices({ hook, before, now, limit }) {
       const keys = await db.read(() => sql.oldest.all(hook, before, limit));

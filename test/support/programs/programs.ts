@@ -30,7 +30,7 @@ export const PROGRAMS = {
     isServer: true,
   }),
   redis: program("Redis", "redis-server", ["redis-server"], { variable: "TEST_REDIS_URL", isServer: true }),
-  pgDump: program("pg_dump", ["pg_dump", "pg_restore"], ["postgresql-client"]),
+  pgDump: program("pg_dump", ["pg_dump", "pg_restore", "psql"], ["postgresql-client"]),
   chromium: {
     title: "Chromium",
     files: [["chromium"], ["chromium-browser"], ["google-chrome"]],
@@ -46,6 +46,7 @@ export const PROGRAMS = {
   nginx: program("nginx", "nginx"),
   pgbouncer: program("PgBouncer", "pgbouncer", ["pgbouncer"]),
   promtool: program("promtool", "promtool", ["prometheus"]),
+  prometheus: program("Prometheus", "prometheus", ["prometheus"]),
   curl: program("curl", "curl"),
   // A reader of lines that splits them at more characters than LF.
   requests: program(

@@ -280,6 +280,29 @@ describe("a series", () => {
     expect(occurrences(floor)).toHaveLength(1);
   });
 
+  test.each([
+    ["news", undefined, 0, "rejected"],
+    ["news", "The news", 0, "rejected"],
+    ["alarm", "Good morning!", 30_000, "queue_timeout"],
+    ["alarm", undefined, 30_000, "queue_timeout"],
+  ])("a session of it that %s does not get to speak ends, and says why", (agentId, content, waitMs, reason) => {
+    const floor = stage();
+    floor.create("call");
+    schedule(floor, "s", { every: "0 7 * * *", timezone: BERLIN, ...(content && { content }) }, agentId);
+    for (const day of [1, 2]) {
+      floor.pass(DAY);
+      floor.pass(waitMs);
+      expect(floor.events("session_transition").filter(({ to }) => to === "archived")).toHaveLength(day);
+    }
+    expect(floor.events("session_transition").at(-1)).toMatchObject({ event: "archive", reason: "missed" });
+    expect(floor.events("arbitration").at(-1)).toMatchObject(reason === "rejected" ? { outcome: reason } : { reason });
+    for (const { state, failure, messageCount } of occurrences(floor)) {
+      const told = content ? { failure: { errorCode: "rejected" }, messageCount: 1 } : { messageCount: 0 };
+      expect({ state, failure, messageCount }).toMatchObject({ state: "archived", ...told });
+    }
+    expect(floor.view("s")).toMatchObject({ state: "created", schedule: {} });
+  });
+
   test("can become a single time", () => {
     const floor = stage();
     daily(floor);
