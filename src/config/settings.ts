@@ -308,7 +308,8 @@ export type SettingsReading = { ok: true; settings: Settings } | { ok: false; fa
 
 /**
  * Read the settings of a node, with the files of `INTERLOCK_STORE_FILE` and `INTERLOCK_BUS_FILE`. Returns them, or all
- * faults at once. A flag overrides its variable, and an empty variable counts as unset. An unknown setting is a fault, because a misspelt setting would silently have no effect.
+ * faults at once. A flag overrides its variable, and an empty variable counts as unset. An unknown setting is a fault,
+ * because a misspelt setting would silently have no effect.
  *
  * @param flags the arguments after `serve`
  */
