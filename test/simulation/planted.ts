@@ -136,7 +136,7 @@ export const PLANTED: Record<string, Planted> = {
     },
   },
 
-  "does not notice that a reader takes nothing": { theme: "slow", foundBy: 16, seams: { respond: withoutBacklog } },
+  "does not notice that a reader takes nothing": { theme: "slow", foundBy: 18, seams: { respond: withoutBacklog } },
 };
 
 /** A response whose writes always report that the data was accepted. */

@@ -101,6 +101,7 @@ export const FLOORS: readonly Floor[] = [
   ["the car, two sessions", 2, CAR, { restrictions: RESTRICTIONS }, ["phone_agent", "music_agent"]],
   ["a turn that is reserved, two sessions", 2, mixed("firm50", "gone80"), { policy: NEWEST }],
   ["a rank that is replaced, two sessions", 2, mixed("plain20q", "replace50"), { policy: NEWEST }],
+  ["what resumes after a second, two sessions", 2, mixed("start20firm", "over20", "beneath50"), { policy: NEWEST }],
 ];
 
 /** What takes tens of seconds. */

@@ -123,7 +123,7 @@ describe("the exploration finds", () => {
     [
       "a session that comes back and silences one that does not yield",
       "invariant 2:",
-      "all keys, ties newest, resume_delay 1s, limit 1",
+      "what resumes after a second, two sessions",
       {
         rearrangement: ({ settle }) => ({
           settle: (floor, rules, ...given) => {
