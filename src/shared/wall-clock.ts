@@ -70,7 +70,10 @@ export class WallClock {
     const shown = this.shownAt(now);
     let next = shown - (shown % DAY_MS) + msOfDay;
     while (next < shown || (day !== undefined && weekdayOf(next) !== day)) next += DAY_MS;
-    return this.instantOf(next);
+    const unchanged = now + (next - shown);
+    // A clock that is set on the way may show the time once more, or skip it.
+    const setAt = this.nextSet(now, unchanged);
+    return setAt === undefined ? unchanged : this.next(setAt, msOfDay, day);
   }
 }
 

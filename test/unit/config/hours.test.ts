@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { type Hours, isDuring, nextChange } from "../../../src/config/catalog/hours.ts";
+import { clockIn } from "../../../src/shared/wall-clock.ts";
 
 const at = (text: string) => Date.parse(text);
 const hours = (fromMinute: number, toMinute: number, rest: Partial<Hours> = {}): Hours => ({
@@ -43,4 +44,24 @@ test("hours that begin in the hour which summer time leaves out begin when the c
     last = isDuring(early, now);
   }
   expect(found).toEqual([changed, at("2026-03-29T02:00:00Z")]);
+});
+
+test("hours in the hour that the clocks show twice begin and end twice, and no change lies in the past", () => {
+  const early = hours(75, 90, { timezone: "America/New_York" });
+  const found: number[] = [];
+  for (let now = at("2026-11-01T03:00:00Z"); now < at("2026-11-01T06:30:00Z"); ) {
+    const next = nextChange([early], now)!;
+    expect(next).toBeGreaterThan(now);
+    if (isDuring(early, next) !== isDuring(early, now)) found.push(next);
+    now = next;
+  }
+  expect(found).toEqual(["05:15", "05:30", "06:15", "06:30"].map((time) => at(`2026-11-01T${time}:00Z`)));
+});
+
+test.each([
+  ["2026-11-01T05:45:00Z", "2026-11-01T06:15:00Z"],
+  ["2026-11-01T06:00:00.001Z", "2026-11-01T06:15:00Z"],
+  ["2026-11-01T06:15:00.001Z", "2026-11-02T06:15:00Z"],
+])("after %s a clock that was set back shows 01:15 next at %s", (now, next) => {
+  expect(clockIn("America/New_York").next(at(now), 75 * 60_000)).toBe(at(next));
 });
