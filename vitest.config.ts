@@ -64,8 +64,8 @@ const PAGE = "test/e2e/page/**/*.test.ts";
 /**
  * Minutes of real processes: whole clusters, packages, proxies, coding agents, attacks, the client in several browsers, a
  * page whose server or sign-in is gone, its sessions, keys, sheets, copies, deletions and policies, each view in each
- * theme, language and size; and large floors explored to their end. `npm run test:long` runs them, `npm test` the
- * rest, and CI both.
+ * theme, language and size; large floors explored to their end; and planted faults of time. `npm run test:long` runs
+ * them, `npm test` the rest, and CI both.
  */
 const LONG_TESTS = [
   "test/e2e/attacks/**/*.test.ts",
@@ -85,6 +85,7 @@ const LONG_TESTS = [
   "test/e2e/page/sign-in-ends.test.ts",
   "test/e2e/page/states.test.ts",
   "test/e2e/real-agents/**/*.test.ts",
+  "test/simulation/policy/planted-time.test.ts",
   "test/unit/actors/every-large-floor.test.ts",
 ];
 /** Measures how long a node's answers take, so that no other test may run beside it. */
@@ -107,7 +108,12 @@ export default defineConfig({
       { extends: true, test: { name: "contract", include: ["test/contract/**/*.test.ts"], retry, ...SHARING } },
       {
         extends: true,
-        test: { name: "simulation", include: ["test/simulation/**/*.test.ts"], testTimeout: 300_000 },
+        test: {
+          name: "simulation",
+          include: ["test/simulation/**/*.test.ts"],
+          exclude: LONG_TESTS,
+          testTimeout: 300_000,
+        },
       },
       {
         extends: true,

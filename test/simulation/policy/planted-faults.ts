@@ -166,16 +166,24 @@ export const PLANTED: readonly PlantedFault[] = [
 const MAIN = fileURLToPath(new URL("main.ts", import.meta.url));
 const PLANT = fileURLToPath(new URL("../../support/policy/plant.ts", import.meta.url));
 
-/** Catalogues with which a fault is looked for, until one shows it. */
-const SEEDS = Array.from({ length: 40 }, (_, index) => 1_000 + index);
+/** What looks for a fault: with these catalogues, one after the other, until one shows it. */
+interface Judges {
+  readonly words: readonly string[];
+  readonly catalogues: number;
+}
+
+export const ALL_JUDGES: Judges = { words: ["--quick"], catalogues: 40 };
+/** Only those of hours and of moments, with catalogues made for them. */
+export const TIME_JUDGES: Judges = { words: ["--directed"], catalogues: 6 };
 
 /**
  * Try the prover with a fault in it, or in the floor, in a process of its own. Returns what finds it. Without a fault
  * nothing may be found, or what finds the others says nothing.
  */
-export async function plantedWith({ edits }: Pick<PlantedFault, "edits">): Promise<string | undefined> {
+export async function plantedWith({ edits }: Pick<PlantedFault, "edits">, judges: Judges): Promise<string | undefined> {
   const env = { ...process.env, PLANTED_EDITS: JSON.stringify(edits) };
-  const words = ["--import", PLANT, MAIN, "--quick", "--seeds", SEEDS.join()];
+  const seeds = Array.from({ length: judges.catalogues }, (_, index) => 1_000 + index);
+  const words = ["--import", PLANT, MAIN, ...judges.words, "--seeds", seeds.join()];
   const child = spawn(process.execPath, words, { env, stdio: ["ignore", "pipe", "pipe"] });
   const ended = once(child, "exit");
   let errors = "";

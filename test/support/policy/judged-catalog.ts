@@ -77,7 +77,7 @@ export const isNamed = (names: string | readonly string[], name: string): boolea
 const formats = new Map<string, Intl.DateTimeFormat>();
 
 /** What a clock in this zone says: the day of the week in three letters, and the time as HH:MM. */
-function clockIn(timezone: string, at: number): { day: string; time: string } {
+export function clockIn(timezone: string, at: number): { day: string; time: string } {
   let format = formats.get(timezone);
   if (!format) {
     const shown = { weekday: "short", hour: "2-digit", minute: "2-digit", hour12: false } as const;
