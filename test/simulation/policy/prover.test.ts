@@ -8,7 +8,6 @@ import { readFile } from "node:fs/promises";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { prove } from "../../../src/policy/proof.ts";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
-import { tryHours } from "../../support/policy/hours-trial.ts";
 import type { JudgedCatalog } from "../../support/policy/judged-catalog.ts";
 import { type JudgedEvent, LogJudge } from "../../support/policy/log-judge.ts";
 import { tryMoments } from "../../support/policy/moments-trial.ts";
@@ -24,10 +23,6 @@ test.each([8, 10, 32, 33])(
     expect([steps, held > 0]).toEqual([800, true]);
   },
 );
-
-test.each([1, 2])("the hours of catalogue %i are those of every quarter of an hour of a year", (seed) => {
-  expect(tryHours(seed)).toEqual([]);
-});
 
 test.each([1, 2, 3])("every step between two deadlines of catalogue %i is one that is explored", (seed) => {
   expect(tryMoments(seed)).toEqual([]);
