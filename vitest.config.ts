@@ -64,8 +64,8 @@ const PAGE = "test/e2e/page/**/*.test.ts";
 /**
  * Minutes of real processes: whole clusters, packages, proxies, coding agents, attacks, the client in several browsers, a
  * page whose server or sign-in is gone, its sessions, keys, sheets, copies, deletions and policies, each view in each
- * theme, language and size; large floors explored to their end; and planted faults of time. `npm run test:long` runs
- * them, `npm test` the rest, and CI both.
+ * theme, language and size; large floors explored to their end; planted faults of time, and stories on a node. `npm run
+ * test:long` runs them, `npm test` the rest, and CI both.
  */
 const LONG_TESTS = [
   "test/e2e/attacks/**/*.test.ts",
@@ -86,6 +86,7 @@ const LONG_TESTS = [
   "test/e2e/page/states.test.ts",
   "test/e2e/real-agents/**/*.test.ts",
   "test/simulation/policy/planted-time.test.ts",
+  "test/simulation/policy/stories-on-a-node.test.ts",
   "test/unit/actors/every-large-floor.test.ts",
 ];
 /** Measures how long a node's answers take, so that no other test may run beside it. */

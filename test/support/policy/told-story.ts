@@ -4,7 +4,7 @@ import { LogJudge } from "./log-judge.ts";
 import { withAgent } from "./random-catalog.ts";
 import { WalkedFloor } from "./walked-floor.ts";
 
-interface ToldStep {
+export interface ToldStep {
   readonly at?: string;
   readonly after?: string;
   readonly asks?: string;
