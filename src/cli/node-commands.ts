@@ -135,6 +135,17 @@ export function addNodeCommands({ add, end, stdout }: CommandLine): void {
       end(await runChat({ ...options, language: lang, signal: stopping.signal }, process));
     });
 
+  report("announce", "Tell a text on each open floor of a user, as in every room of a house.", [
+    "Exit code: 0; 1 if every floor refuses, or the node does.",
+  ])
+    .argument("<text>", "what each session is told")
+    .requiredOption("--user <name>", "whose floors")
+    .option("--agent <name>", "the agent of the sessions; default: the catalogue's")
+    .action(async (text: string, options: NodeOptions & { user: string; agent?: string }) => {
+      const { reportAnnouncement } = await import("./announce.ts");
+      await print(options, (client) => reportAnnouncement(client, { ...options, text }));
+    });
+
   add("export", "Write the logs of floors, without what was said, for interlock replay.", [
     TOKEN_NOTE,
     "A line of JSON for each floor. An operator's key exports all floors.",

@@ -10,6 +10,7 @@ import type { LogLine, Message } from "../protocol/message.ts";
 import type { FloorReplay } from "../protocol/replay.ts";
 import type { Routed } from "../protocol/routed.ts";
 import type { AgentInfo, Session, SessionState } from "../protocol/session.ts";
+import type { ZoneAnswer } from "../protocol/zone-answer.ts";
 import type { LoggedServerEvent } from "./server-event.ts";
 
 /** `position`, here and below: the log's position at this answer. A stream can be opened with it. */
@@ -18,6 +19,8 @@ export interface SessionAnswer {
   /** The arbiter's decision, if the command requested the floor. */
   decision?: Decision;
   position?: string;
+  /** With the zone `*`: what each of the user's open floors decided. `session` is the first that exists. */
+  zones?: ZoneAnswer[];
 }
 
 export interface LoadedSession {

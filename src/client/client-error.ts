@@ -3,6 +3,7 @@ import type { Decision } from "../protocol/decision.ts";
 import { ERRORS, type ErrorCode } from "../protocol/errors.ts";
 import type { Routed } from "../protocol/routed.ts";
 import type { AgentInfo } from "../protocol/session.ts";
+import type { ZoneAnswer } from "../protocol/zone-answer.ts";
 import type { CatalogueFault } from "./answers.ts";
 
 /**
@@ -32,6 +33,8 @@ export interface ClientErrorFacts {
   availableAgents?: AgentInfo[];
   /** With `budget_exhausted`: the budget that is used up, and when it is free again. */
   budget?: SpentBudget;
+  /** Of a request for all zones that each refused: what each decided. */
+  zones?: ZoneAnswer[];
   /** With `session_archived`: the session in which it goes on. */
   replacedBy?: string;
   /** The id of the request in the server's log. */

@@ -2,6 +2,7 @@ import type { ClientMessage } from "../protocol/client-message.ts";
 import type { Decision } from "../protocol/decision.ts";
 import type { FloorState } from "../protocol/floor.ts";
 import type { ListedRunState } from "../protocol/listed-run.ts";
+import type { Routed } from "../protocol/routed.ts";
 import type { SessionState } from "../protocol/session.ts";
 import type {
   AgentsAnswer,
@@ -48,7 +49,7 @@ export interface ScheduleInput {
   every?: string;
   /** An IANA time zone, such as `Europe/Berlin`. */
   timezone?: string;
-  /** The message with which the session asks, at most 4,096 units. */
+  /** The message with which the session asks, at its time or in all zones, at most 4,096 units. */
   content?: string;
 }
 
@@ -62,7 +63,7 @@ export interface NewSession extends ScheduleInput {
   mode?: string;
   /** Whose floor the session competes for. Default: the session has a floor of its own. */
   userId?: string;
-  /** Which of the user's floors. Default: the one without a zone. */
+  /** Which of the user's floors. Default: the one without a zone. `*`: a session on each that is open asks there. */
   zone?: string;
   /** The workspace whose agents it may have, besides those of the catalogue's file. */
   workspaceId?: string;
@@ -353,8 +354,12 @@ export function createClient(options: ClientOptions) {
     /** End the session. It remains readable, and accepts no more messages. */
     archiveSession: (id: string, options?: CommandOptions) =>
       command<SessionAnswer>(["session", id, "archive"], {}, options),
-    /** End the session's run and archive the session. Archiving it again is not an error. */
-    stopSession: (id: string, options?: CommandOptions) => command<SessionAnswer>(["session", id, "stop"], {}, options),
+    /**
+     * End the session's run and archive the session. Archiving it again is not an error.
+     * @param options `group`: the other sessions of its request for all zones too
+     */
+    stopSession: (id: string, { group, ...options }: CommandOptions & { group?: boolean } = {}) =>
+      command<SessionAnswer>(["session", id, "stop"], { group }, options),
 
     /**
      * Choose the mode of the session's agent, from the next turn on. @throws ClientError `bad_request` if it lacks it
@@ -406,9 +411,19 @@ export function createClient(options: ClientOptions) {
         body: flags,
       }),
 
-    /** What the arbiter would decide if a session of this agent requested the floor now. Changes nothing. */
-    whatIf: (id: string, agentId: string, options?: ReadOptions & { workspaceId?: string | undefined }) =>
-      post<{ decision: Decision }>(["floor", id, "what-if"], { agentId, workspaceId: options?.workspaceId }, options),
+    /**
+     * What the arbiter would decide if a session of this agent requested the floor now, or one of the agent that hears
+     * this sentence, which `routed` tells; a sentence that is ignored has no decision. Changes nothing.
+     */
+    whatIf: <T extends string | { content: string }>(
+      id: string,
+      about: T,
+      options?: ReadOptions & { workspaceId?: string | undefined },
+    ) => {
+      const asked = typeof about === "string" ? { agentId: about } : (about as { content: string });
+      type Answer = T extends string ? { decision: Decision } : { decision?: Decision; routed?: Routed };
+      return post<Answer>(["floor", id, "what-if"], { ...asked, workspaceId: options?.workspaceId }, options);
+    },
 
     /**
      * What would have happened on the floor with another catalogue. Nothing is written. The answer may take a minute.

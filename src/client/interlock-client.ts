@@ -11,6 +11,7 @@ export type { Message } from "../protocol/message.ts";
 export { seqOf } from "../protocol/position.ts";
 export type { AgentTally, FloorReplay } from "../protocol/replay.ts";
 export type { AgentInfo, Session } from "../protocol/session.ts";
+export type { ZoneAnswer } from "../protocol/zone-answer.ts";
 export type {
   AgentsAnswer,
   AgentView,

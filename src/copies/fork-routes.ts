@@ -6,7 +6,7 @@ import { SessionAnswerSchema, sessionAnswer, TurnAnswer, turnAnswer } from "../g
 import { CommandBody, commandFields, SessionParams } from "../gateway/routes/session-command.ts";
 import { ImageInput, MAX_IMAGES } from "../protocol/client-message.ts";
 import { AppError } from "../protocol/errors.ts";
-import { AgentId, CommandId, ConnectionId, MessageId, Name, SessionId } from "../protocol/ids.ts";
+import { AgentId, CommandId, ConnectionId, EVERY_ZONE, MessageId, Name, SessionId } from "../protocol/ids.ts";
 import type { Message } from "../protocol/message.ts";
 import { cleanText } from "../shared/text.ts";
 import { isFinished } from "./copied-history.ts";
@@ -97,7 +97,9 @@ export function forkRoutes(app: Routes, context: TurnContext & { copies: Copies 
           "It requests the other floor, and leaves its own only if it is granted or waits there. It goes on in a new session, with its messages, its connections and its unfinished turns.",
         params: SessionParams,
         body: z.object({
-          zone: Name.nullable().meta({ description: "null: the user's floor without a zone" }),
+          zone: Name.refine((zone) => zone !== EVERY_ZONE, "one zone")
+            .nullable()
+            .meta({ description: "null: the user's floor without a zone" }),
           ...commandFields,
         }),
         response: { 200: SessionAnswerSchema },

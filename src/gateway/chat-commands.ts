@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import { type ClientMessage, type ImageInput, MAX_CONTENT, MAX_IMAGE } from "../protocol/client-message.ts";
 import { AppError } from "../protocol/errors.ts";
-import { type FloorId, floorOf, type MessageId, type RunId, type SessionId } from "../protocol/ids.ts";
+import { EVERY_ZONE, type FloorId, floorOf, type MessageId, type RunId, type SessionId } from "../protocol/ids.ts";
 import type { CommandOf, TurnInput, WantedSession } from "../protocol/internal/command.ts";
 import type { ImageRef } from "../protocol/message.ts";
 import type { Routed } from "../protocol/routed.ts";
@@ -33,11 +33,13 @@ export function userZoneOf({ userId, zone }: UserZone, row: UserZone | undefined
   return userId === undefined && row ? { userId: row.userId, zone: zone ?? row.zone } : { userId, zone };
 }
 
-/** @throws AppError `forbidden` for another user, `bad_request` for a zone without a user */
+/** @throws AppError `forbidden` for another user, `bad_request` for a zone without a user, or for all zones */
 export function checkUserZone(caller: Caller, { userId, zone }: UserZone): void {
   checkUser(caller, userId);
   if (zone !== undefined && userId === undefined)
     throw new AppError("bad_request", "The request names a zone without a userId. Add the userId.");
+  if (zone === EVERY_ZONE)
+    throw new AppError("bad_request", "The zone * means all floors of a user: only POST /session/create takes it.");
 }
 
 /** A session that a request creates. @throws AppError as `checkUserZone` */

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { timezone as Timezone } from "../config/catalog/catalog.ts";
 import { duration } from "../config/quantities.ts";
+import { EVERY_ZONE } from "../protocol/ids.ts";
 import type { WantedSchedule } from "../protocol/internal/command.ts";
 import { firstInstantOf, MAX_CRON_LENGTH, parseCron } from "../shared/cron.ts";
 import { cleanText } from "../shared/text.ts";
@@ -34,14 +35,15 @@ type ScheduleFields = z.infer<typeof ScheduleFields>;
 
 const hasOffset = (at: string): boolean => /(?:Z|[+-]\d\d:\d\d)$/.test(at);
 
-/** Add an issue for each field that does not fit the others. */
-export function checkSchedule(context: z.core.ParsePayload<ScheduleFields>): void {
-  const { at, in: inMs, every, timezone, content } = context.value;
+/** Add an issue for each field that does not fit the others. A request for all zones has content without a time. */
+export function checkSchedule(context: z.core.ParsePayload<ScheduleFields & { zone?: string | undefined }>): void {
+  const { zone, at, in: inMs, every, timezone, content } = context.value;
   const report = (path: keyof ScheduleFields, message: string) =>
     void context.issues.push({ code: "custom", path: [path], message, input: context.value[path] });
   const given = [at, inMs, every].filter((each) => each !== undefined).length;
   if (given > 1) report(every === undefined ? "in" : "every", "is one way of three: give at, in or every");
-  if (content !== undefined && given === 0) report("content", "needs at, in or every: otherwise send it as a message");
+  if (content !== undefined && given === 0 && zone !== EVERY_ZONE)
+    report("content", "needs at, in or every: otherwise send it as a message");
   const fault = every === undefined ? undefined : parseCron(every);
   if (typeof fault === "string") report("every", fault);
   const isLocal = every !== undefined || (at !== undefined && !hasOffset(at));

@@ -43,6 +43,7 @@ export const SESSION_FIELDS: Table<SessionContext> = {
   ownerId: "kept",
   workspaceId: "kept",
   origin: "kept",
+  group: "kept",
   schedule: "kept",
   nextId: "kept",
   series: FOR_READERS,

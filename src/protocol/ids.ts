@@ -63,6 +63,9 @@ export type AgentId = z.infer<typeof AgentId>;
 /** The application's name for a person or a place: `userId`, `zone`, `workspaceId`. */
 export const Name = z.string().regex(NO_CONTROL, "1 to 128 characters without control characters").overwrite(cleanText);
 
+/** The zone that stands for all open floors of a user. No floor has this name. */
+export const EVERY_ZONE = "*";
+
 const FLOOR = /^(?:u:[^/:]{1,1200}(?:\/[^/:]{1,1200})?|s:[A-Za-z0-9_-]{1,64})$/;
 
 /** The forms of a floor's id, for messages. */
@@ -97,6 +100,12 @@ export function userOf(floorId: FloorId): string | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** The zone of a user's floor; undefined for the floor without one. */
+export function zoneOf(floorId: FloorId): string | undefined {
+  const [, zone] = floorId.split("/");
+  return zone === undefined ? undefined : decodeURIComponent(zone);
 }
 
 /** Parse and normalise a floor id: `u:a%62` and `u:ab` name the same user. Undefined if malformed. */

@@ -18,7 +18,7 @@ export const Routed = z
     by: z.enum(ROUTED_BY),
     row: z.int().optional().meta({ description: "the row of `routing`, from 1; absent with `default`" }),
     ignored: z.literal(true).optional(),
-    alternatives: z.array(AgentId).meta({ description: "agents of later rows that fit the sentence too" }),
+    alternatives: z.array(AgentId).meta({ description: "agents of later rows whose patterns fit the sentence too" }),
     passed: z
       .array(z.object({ row: z.int(), why: z.enum(PASSED_WHY) }))
       .optional()

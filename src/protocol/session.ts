@@ -60,6 +60,15 @@ export const Schedule = z
   .meta({ id: "Schedule" });
 export type Schedule = z.infer<typeof Schedule>;
 
+/** The sessions with which one request asked on each open floor of its user. Those that were refused do not exist. */
+export const Group = z
+  .object({
+    id: z.string(),
+    sessions: z.array(z.object({ sessionId: SessionId, zone: z.string().optional() })),
+  })
+  .meta({ id: "Group" });
+export type Group = z.infer<typeof Group>;
+
 /** A session as all responses show it. Times in ms since 1970. */
 export const Session = z
   .object({
@@ -77,6 +86,7 @@ export const Session = z
     workspaceId: z.string().optional(),
     origin: Origin.optional(),
     schedule: Schedule.optional().meta({ description: "of a session that waits for its time" }),
+    group: Group.optional().meta({ description: "of a request for all zones: its sessions, one for each floor" }),
     series: SessionId.optional().meta({ description: "the session of the series that it is an occurrence of" }),
     state: z.enum(STATES),
     activity: z.enum(ACTIVITIES),

@@ -125,11 +125,11 @@ class Walk {
     };
   }
 
-  /** The agents of later rows that fit. */
+  /** The agents of later rows whose patterns fit. A row that takes every sentence says nothing about this one. */
   #alternatives(index: number, chosen: AgentId | undefined): AgentId[] {
     const found = new Set<AgentId>();
     for (const [at, row] of this.#catalog.routing.rows.entries()) {
-      const fits = at > index && (row.kind === "agent" || (row.kind === "says" && this.#match.byRow.has(at)));
+      const fits = at > index && row.kind === "says" && this.#match.byRow.has(at);
       const agent = fits ? this.#usable(row.agent)?.id : undefined;
       if (agent !== undefined && agent !== chosen) found.add(agent);
     }

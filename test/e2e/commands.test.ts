@@ -110,6 +110,11 @@ test("status names what waits and the roles that no node has, agents and session
   }
   const listed = JSON.parse(printedBy(await runHere(["sessions", "--url", node.url, "--json"])));
   expect(listed).toMatchObject({ total: 2, sessions: [{ agentId: "phone" }, { id: music.id }] });
+  const announced = await runHere(["announce", "nod", "--user", "ann", "--agent", "general", "--url", node.url]);
+  expect(printedBy(announced).split("\n").slice(0, 2)).toEqual([
+    expect.stringMatching(/^DECISION +REASON +SAID$/),
+    expect.stringMatching(/^granted +preempted +\S/),
+  ]);
 });
 
 test("runs lists what each run waits for, and the last failures with the provider's sentence, and cancels one", async () => {

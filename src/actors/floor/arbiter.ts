@@ -85,6 +85,8 @@ interface Creation {
   carried?: ReturnType<typeof carriedBy> | undefined;
   /** Whether the first of them began there. */
   hasBegun?: boolean | undefined;
+  /** Of a request for all zones: a refusal tells its sessions too, because nothing else is left of it. */
+  group?: WantedSession["group"];
 }
 
 /**
@@ -124,7 +126,8 @@ function create(step: ArbiterStep, wanted: WantedSession, creation: Creation): v
     if (replaces !== undefined) replace(step, replaces, { sessionId, agentId });
   };
   const inheritsFloor = replaces !== undefined && step.floor.holder?.sessionId === replaces;
-  if (creation.activate || inheritsFloor) return createInFront(step, contender, agent, creation, spawn);
+  const inFront = wanted.group ? { ...creation, group: wanted.group } : creation;
+  if (creation.activate || inheritsFloor) return createInFront(step, contender, agent, inFront, spawn);
   spawn();
   emit(step, acceptWithSession({ sessionId }));
 }
@@ -156,7 +159,7 @@ function createInFront(
   step: ArbiterStep,
   contender: Contender,
   agent: AgentEntry,
-  { replaces, turn }: Creation,
+  { replaces, turn, group }: Creation,
   spawn: () => void,
 ): void {
   const { sessionId } = contender;
@@ -164,7 +167,7 @@ function createInFront(
   const decision = decide(floor, { ...contender, agent, waits: "queued" }, currentRules(step));
   if (decision.outcome === "rejected") {
     logDecision(step, decision);
-    return refuse(step, "rejected", { message: decision.say, facts: { decision } });
+    return refuse(step, "rejected", { message: decision.say, facts: { decision, ...(group && { group }) } });
   }
   spawn();
   if (decision.outcome === "queued") return makeWait(step, contender, "queued", decision, turn);

@@ -17,6 +17,7 @@ import type { AgentRef, Played, Usage } from "../../protocol/message.ts";
 import {
   type Activity,
   type Failure,
+  type Group,
   NEW_TITLE,
   type Origin,
   type PausedBy,
@@ -42,6 +43,8 @@ export interface SessionContext {
   ownerId?: string | undefined;
   workspaceId?: string | undefined;
   origin?: Origin | undefined;
+  /** Of a request for all zones: its sessions. */
+  group?: Group | undefined;
   /** While it waits for its time: when it asks for the floor. */
   schedule?: Schedule | undefined;
   /** Of what its time makes: the beginning of their ids. A commit that is tried again makes the same. */
@@ -285,6 +288,7 @@ export function newSession(
     ownerId: session.ownerId,
     workspaceId: session.workspaceId,
     ...(history && { origin: history.origin }),
+    ...(session.group && { group: session.group }),
     ...(session.endsWithTurn && { endsWithTurn: true as const }),
     ...(session.mode !== undefined && { mode: session.mode }),
     ...(history?.summary && { summary: history.summary.headline, summaryId: history.summary.messageId }),
@@ -349,6 +353,7 @@ export function sessionView(context: SessionContext, { lifecycle, activity }: Se
     floorId: context.floorId,
     workspaceId: context.workspaceId,
     origin: context.origin,
+    group: context.group,
     schedule: context.schedule,
     series: context.series,
     state: lifecycle === "deleted" ? "archived" : lifecycle,

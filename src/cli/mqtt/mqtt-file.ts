@@ -1,7 +1,16 @@
 import { z } from "zod";
 import { parseDuration } from "../../config/quantities.ts";
 import { parseYamlFile, readYamlFile, type YamlParsing, type YamlReading } from "../../config/yaml-file.ts";
-import { AgentId, floorOf, Name, parseFloorId, SHORT_NAME, SHORT_NAME_FORM, userOf } from "../../protocol/ids.ts";
+import {
+  AgentId,
+  EVERY_ZONE,
+  floorOf,
+  Name,
+  parseFloorId,
+  SHORT_NAME,
+  SHORT_NAME_FORM,
+  userOf,
+} from "../../protocol/ids.ts";
 import { faultOfPattern, faultOfTopic, TopicPattern } from "./topics.ts";
 import type { ValueCondition } from "./values.ts";
 
@@ -91,7 +100,7 @@ const RequestEntry = z
     topic: Pattern,
     /** Default: the level `+user` of the topic. */
     user: Name.optional(),
-    /** Default: the level `+zone` of the topic, or else the user's floor without a zone. */
+    /** `*`: all open floors. Default: the level `+zone` of the topic, or else the user's floor without a zone. */
     zone: Name.optional(),
     agents: z.array(AgentId).min(1).max(256),
   })
@@ -203,7 +212,7 @@ export function floorsOfFile({ floors, flags, players, requests }: MqttFile): st
       ...floors,
       ...flags.map(({ floor }) => floor),
       ...players.map(({ user, zone }) => ofUser(user, zone)),
-      ...requests.flatMap(({ user, zone }) => (user === undefined ? [] : [ofUser(user, zone)])),
+      ...requests.flatMap(({ user, zone }) => (user === undefined || zone === EVERY_ZONE ? [] : [ofUser(user, zone)])),
     ]),
   ];
 }

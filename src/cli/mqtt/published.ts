@@ -51,6 +51,18 @@ const MqttReply = z.object({
   reason: z.string().nullable().meta({ description: "of the decision, or an error code" }),
   say: z.string().nullable().meta({ description: "a sentence that says why, fit to be spoken" }),
   sessionId: z.string().nullable(),
+  zones: z
+    .array(
+      z.object({
+        zone: z.string().nullable(),
+        outcome: z.enum([...OUTCOMES, "failed"]),
+        reason: z.string().nullable(),
+        say: z.string().nullable(),
+        sessionId: z.string().nullable(),
+      }),
+    )
+    .optional()
+    .meta({ description: "of a request for the zone `*`: what each of the user's floors decided" }),
   state: z.string().optional().meta({ description: "in reply to a heartbeat: the session's own" }),
   level: z.number().optional(),
   lapsed: z.boolean().optional(),

@@ -3,7 +3,8 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
 import { type Client, ClientError } from "../../client/interlock-client.ts";
-import { floorOf, type SessionId } from "../../protocol/ids.ts";
+import { EVERY_ZONE, floorOf, type SessionId } from "../../protocol/ids.ts";
+import type { ZoneAnswer } from "../../protocol/zone-answer.ts";
 import type { BrokerMessage } from "./broker-link.ts";
 import type { Misfits } from "./misfits.ts";
 import type { RequestEntry } from "./mqtt-file.ts";
@@ -165,9 +166,9 @@ export class Requests {
     } catch (error) {
       if (signal?.aborted) return { ...nothing, outcome: "failed", reason: "expired", say: "It has expired." };
       if (!(error instanceof ClientError)) throw error;
-      const { decision } = error.facts;
+      const { decision, zones } = error.facts;
       if (error.code === "rejected" && decision) {
-        return { ...nothing, outcome: "rejected", reason: decision.reason, say: decision.say };
+        return { ...nothing, outcome: "rejected", reason: decision.reason, say: decision.say, ...zonesReply(zones) };
       }
       return { ...nothing, outcome: "failed", reason: error.code, say: error.message };
     }
@@ -188,7 +189,7 @@ export class Requests {
     const done = { outcome: "done", reason: null, say: null, sessionId } as const;
     switch (asker.verb) {
       case "end":
-        await client.stopSession(sessionId, options);
+        await client.stopSession(sessionId, { ...options, ...(asker.zone === EVERY_ZONE && { group: true }) });
         return done;
       case "say": {
         const { text } = body as Body<"say">;
@@ -229,10 +230,13 @@ export class Requests {
       ...(zone !== undefined && { zone }),
       ...(title && { title }),
     };
-    const { session, decision } = await client.createSession(wanted, { signal, idempotencyKey: key });
-    onFloor(session.floorId);
+    // On all floors each session is told the text when its floor takes it.
+    const content = zone === EVERY_ZONE && text !== undefined ? { content: text } : undefined;
+    const created = await client.createSession({ ...wanted, ...content }, { signal, idempotencyKey: key });
+    const { session, decision, zones = [session] } = created;
+    for (const { floorId } of zones) onFloor(floorId);
     const { id: sessionId } = session;
-    if (text !== undefined) {
+    if (text !== undefined && !content) {
       try {
         await client.send({ type: "chat", sessionId, content: text } as never, {
           signal,
@@ -245,14 +249,18 @@ export class Requests {
       }
     }
     const { outcome = "granted", reason = null, say = null } = decision ?? {};
-    return { outcome, reason, say, sessionId };
+    return { outcome, reason, say, sessionId, ...zonesReply(created.zones) };
   }
 
-  /** Whether a session is on the floor of the topic, and of an agent that the file lists for it. */
+  /** Whether a session is on the topic's floor, or with the zone `*` on one of its user, and of an agent of the file. */
   async #isTheirs({ userId, zone, agents }: Asker, sessionId: string, signal?: AbortSignal): Promise<boolean> {
     try {
       const { session } = await this.#options.client.getSession(sessionId, { signal });
-      return session.floorId === floorOf(sessionId as SessionId, userId, zone) && agents.has(session.agentId);
+      const isThere =
+        zone === EVERY_ZONE
+          ? session.userId === userId
+          : session.floorId === floorOf(sessionId as SessionId, userId, zone);
+      return isThere && agents.has(session.agentId);
     } catch (error) {
       const isUnknown = error instanceof ClientError && /^(session_not_found|bad_request)$/.test(error.code);
       if (isUnknown) return false;
@@ -268,6 +276,17 @@ export class Requests {
     if (topic !== undefined) publish(topic, JSON.stringify(reply), isGiven ? correlationData : undefined);
   }
 }
+
+/** What each floor decided of a request for all. */
+const zonesReply = (zones: readonly ZoneAnswer[] | undefined) => zones && { zones: zones.map(zoneReply) };
+
+const zoneReply = ({ zone, sessionId, decision, errorCode, error }: ZoneAnswer) => ({
+  zone: zone ?? null,
+  outcome: decision?.outcome ?? ("failed" as const),
+  reason: decision?.reason ?? errorCode ?? null,
+  say: decision?.say ?? error ?? null,
+  sessionId: sessionId ?? null,
+});
 
 const nameOf = (body: Body<Verb>): string =>
   "agent" in body ? `the agent ${body.agent}` : `the session ${body.sessionId}`;

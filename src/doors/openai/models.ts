@@ -2,7 +2,7 @@ import { z } from "zod";
 import { type AgentEntry, acceptsTurns, isOpenTo } from "../../config/catalog/catalog.ts";
 import type { Routes } from "../../gateway/route-context.ts";
 import { OpenAiProblem } from "./openai-problem.ts";
-import { readModel } from "./openai-request.ts";
+import { AUTO, readModel } from "./openai-request.ts";
 import type { OpenAiContext } from "./openai-run.ts";
 
 const Model = z
@@ -27,6 +27,14 @@ export function modelRoutes(app: Routes, context: OpenAiContext): void {
     name: label,
     description,
   });
+  /** The model that leaves the agent to `routing`; undefined without `routing`, or for an agent of this name. */
+  const auto = () => {
+    const { agents, routing } = context.catalog();
+    if (routing.rows.length === 0 || agents.has(AUTO)) return undefined;
+    const created = Math.floor(context.catalogStatus().loadedAt / 1_000);
+    const description = "the agent that the catalogue's routing names for the last message";
+    return { id: AUTO, object: "model" as const, created, owned_by: "interlock", name: AUTO, description };
+  };
   app.get(
     "/v1/models",
     {
@@ -34,7 +42,8 @@ export function modelRoutes(app: Routes, context: OpenAiContext): void {
         tags: ["doors"],
         operationId: "listModels",
         summary: "List the agents as models",
-        description: "The enabled agents of the catalogue, in OpenAI's format.",
+        description:
+          "The enabled agents of the catalogue, in OpenAI's format; first `auto`, if the catalogue has `routing`.",
         response: { 200: z.object({ object: z.literal("list"), data: z.array(Model) }), ...FAILURES },
       },
     },
@@ -42,7 +51,7 @@ export function modelRoutes(app: Routes, context: OpenAiContext): void {
       await context.authenticate(request);
       const isModel = (agent: AgentEntry) => agent.enabled && acceptsTurns(agent) && isOpenTo(agent, undefined);
       const enabled = [...context.catalog().agents.values()].filter(isModel);
-      return { object: "list" as const, data: enabled.map(modelOf) };
+      return { object: "list" as const, data: [auto() ?? [], enabled.map(modelOf)].flat() };
     },
   );
   app.get(
@@ -60,7 +69,8 @@ export function modelRoutes(app: Routes, context: OpenAiContext): void {
     async (request) => {
       await context.authenticate(request);
       const catalog = context.catalog();
-      return modelOf(catalog.agents.get(readModel(catalog, request.params.model))!);
+      const routed = request.params.model === AUTO ? auto() : undefined;
+      return routed ?? modelOf(catalog.agents.get(readModel(catalog, request.params.model))!);
     },
   );
 }

@@ -8,6 +8,7 @@ import type { LogEntry } from "../../protocol/event.ts";
 import {
   type AgentId,
   type FloorId,
+  floorOfUser,
   type MessageId,
   parseFloorId,
   type RequestId,
@@ -363,6 +364,26 @@ export class VisibleSessions {
   async floors(query: Pick<StoredFloorQuery, "after" | "state" | "limit">): Promise<StoredFloorPage> {
     const { floors, hasMore } = await this.#options.store.listFloors({ ...query, ownerId: this.#listedOwner });
     return { floors: floors.filter((floor) => this.seesFloor(floor)), hasMore };
+  }
+
+  /**
+   * The open floors of a user, by their ids: those on which something has asked, at most `limit`.
+   * @param userId the caller's own, or for an operator anybody's
+   */
+  async floorsOfUser(userId: string, limit: number): Promise<FloorId[]> {
+    const { store } = this.#options;
+    const own = floorOfUser(userId);
+    const below = `${own}/` as FloorId;
+    const { floors } = await store.listFloors({ ids: [own], limit: 1 });
+    const found = floors.map(({ floorId }) => floorId);
+    for (let after = below; found.length < limit; ) {
+      const page = await store.listFloors({ after, limit });
+      const zones = page.floors.map(({ floorId }) => floorId).filter((id) => id.startsWith(below));
+      found.push(...zones);
+      if (!page.hasMore || zones.length < page.floors.length) break;
+      after = zones.at(-1)!;
+    }
+    return found.slice(0, limit);
   }
 
   /** Whether the caller may see the floor, by the same rule as `floor`. */

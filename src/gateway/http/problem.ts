@@ -8,6 +8,7 @@ import { AppError, ERROR_CODES, ERRORS } from "../../protocol/errors.ts";
 import { SessionId } from "../../protocol/ids.ts";
 import { Routed } from "../../protocol/routed.ts";
 import { AgentInfo, Session } from "../../protocol/session.ts";
+import { ZoneAnswer } from "../../protocol/zone-answer.ts";
 import type { Logger } from "../../shared/ports/logger.ts";
 import type { KnownPaths } from "./known-paths.ts";
 
@@ -35,6 +36,7 @@ export const Problem = z
     seq: z.number().optional().meta({ description: "with `stale`: of its newest event" }),
     commandId: z.string().optional(),
     retryAfterMs: z.number().optional(),
+    zones: z.array(ZoneAnswer).optional().meta({ description: "of a request for all zones: what each floor decided" }),
     budget: SpentBudget.optional().meta({ description: "with `budget_exhausted`" }),
   })
   .meta({ id: "Problem" });

@@ -3,6 +3,7 @@ import { z } from "zod";
 import { CommandId, IfSeq, SessionId } from "../../protocol/ids.ts";
 import type { Command } from "../../protocol/internal/command.ts";
 import type { Accepted } from "../../protocol/internal/reply.ts";
+import type { Identity } from "../idempotent-commands.ts";
 import type { CommandContext } from "../route-context.ts";
 
 /** The session that a path names. */
@@ -25,17 +26,23 @@ export const CommandBody = z.object(commandFields).default({});
  * @param makeCommand gets the session's id as it is stored, which differs from `id` if owners choose their own ids
  * @throws AppError for a refusal; `session_not_found` also for a session that the caller may not see
  */
-export async function commandSession(
+export async function commandSession(...about: Parameters<typeof carryOutOn>): Promise<Accepted> {
+  return (await carryOutOn(...about)).reply;
+}
+
+/** As `commandSession`, with the identity of the request. */
+export async function carryOutOn(
   { authenticate, commands, visibleTo }: CommandContext,
   request: FastifyRequest,
   id: SessionId,
   makeCommand: (sessionId: SessionId) => Command,
-): Promise<Accepted> {
+): Promise<{ identity: Identity; reply: Accepted }> {
   const caller = await authenticate(request);
   const body = request.body as z.infer<typeof CommandBody>;
   const identity = await commands.identify(caller, request, body);
-  return await commands.carryOut(identity, async () => {
+  const reply = await commands.carryOut(identity, async () => {
     const { sessionId, floorId } = await visibleTo(caller).locate(id);
     return { floorId, command: makeCommand(sessionId), ifSeq: body.ifSeq };
   });
+  return { identity, reply };
 }

@@ -2,20 +2,23 @@ import { z } from "zod";
 import { BOUNDS } from "../../config/bounds.ts";
 import { ModeName } from "../../config/catalog/tool-entry.ts";
 import { AppError } from "../../protocol/errors.ts";
-import { AgentId, CommandId, ConnectionId, Name, SessionId } from "../../protocol/ids.ts";
+import { AgentId, CommandId, ConnectionId, EVERY_ZONE, Name, SessionId } from "../../protocol/ids.ts";
 import { Locale } from "../../protocol/locale.ts";
 import { Message } from "../../protocol/message.ts";
 import { incarnationOf, logPosition } from "../../protocol/position.ts";
 import { Session, STATES } from "../../protocol/session.ts";
+import { ZoneAnswer } from "../../protocol/zone-answer.ts";
+import type { Clock } from "../../shared/ports/clock.ts";
 import { cleanText } from "../../shared/text.ts";
-import type { StoreEpoch } from "../../store/store.ts";
+import type { BlobStore, StoreEpoch } from "../../store/store.ts";
 import { ownerOf } from "../access/caller.ts";
 import { checkUserZone, newTarget, userZoneOf } from "../chat-commands.ts";
 import type { CommandContext, Routes } from "../route-context.ts";
 import { checkSchedule, scheduleFields, wantedSchedule } from "../schedule-fields.ts";
 import type { Connections } from "../streams/connections.ts";
+import { askInAllZones, stopGroup } from "../zone-groups.ts";
 import { Notice, noticeOf, SessionAnswerSchema, sessionAnswer } from "./command-answer.ts";
-import { CommandBody, commandFields, commandSession, SessionParams } from "./session-command.ts";
+import { CommandBody, carryOutOn, commandFields, commandSession, SessionParams } from "./session-command.ts";
 
 const Title = z.string().trim().min(1).max(256).overwrite(cleanText);
 
@@ -26,7 +29,7 @@ const CreateBody = z
     initialAgentId: AgentId.optional(),
     mode: ModeName.optional().meta({ description: "a mode of the agent; default: its first" }),
     userId: Name.optional(),
-    zone: Name.optional(),
+    zone: Name.optional().meta({ description: "`*`: ask on each of the user's open floors" }),
     workspaceId: Name.optional(),
     title: Title.optional(),
     locale: Locale.optional().meta({
@@ -38,9 +41,14 @@ const CreateBody = z
     commandId: CommandId.optional(),
   })
   .check(checkSchedule, (context) => {
-    const { activate, at, in: inMs, every } = context.value;
-    if (activate && [at, inMs, every].some((each) => each !== undefined))
-      context.issues.push({ code: "custom", path: ["activate"], message: "is for sessions that ask now", input: true });
+    const { activate, at, in: inMs, every, id, userId, zone } = context.value;
+    const hasTime = [at, inMs, every].some((each) => each !== undefined);
+    const fault = (path: string, message: string) =>
+      void context.issues.push({ code: "custom", path: [path], message, input: context.value });
+    if (zone === EVERY_ZONE && hasTime) fault("zone", "of a session that asks at a time is one zone");
+    if (zone === EVERY_ZONE && id !== undefined) fault("id", "is for one session: the zone * makes one for each floor");
+    if (zone === EVERY_ZONE && userId === undefined) fault("userId", "is needed with the zone *");
+    if (activate && hasTime) fault("activate", "is for sessions that ask now");
   });
 
 const ScheduleBody = z.object({ ...scheduleFields, ...commandFields }).check(checkSchedule, (context) => {
@@ -48,6 +56,13 @@ const ScheduleBody = z.object({ ...scheduleFields, ...commandFields }).check(che
   if ([at, inMs, every].every((each) => each === undefined))
     context.issues.push({ code: "custom", path: [], message: "needs at, in or every", input: context.value });
 });
+
+const StopBody = z
+  .object({
+    group: z.boolean().default(false).meta({ description: "the sessions of its group too" }),
+    ...commandFields,
+  })
+  .prefault({});
 
 const ListQuery = z.object({
   page: z.coerce.number().int().min(0).max(1_000_000).default(0),
@@ -86,12 +101,6 @@ const VERBS = [
     description: "Ends its run. An archived session cannot be used again.",
   },
   {
-    verb: "stop",
-    operationId: "stopSession",
-    summary: "Archive a session, if it is not archived yet",
-    description: "Like archive, without an error if the session is already archived.",
-  },
-  {
     verb: "summarize",
     operationId: "summarizeSession",
     summary: "Request a summary of a session",
@@ -103,7 +112,7 @@ const VERBS = [
 /** Create, find and end sessions. */
 export function sessionRoutes(
   app: Routes,
-  context: CommandContext & { connections: Connections; store: StoreEpoch },
+  context: CommandContext & { connections: Connections; store: StoreEpoch & BlobStore; clock: Clock },
 ): void {
   const { commands, connections, store, visibleTo } = context;
   const position = (seq: number, { createdAt }: Session) => logPosition(store.epoch, seq, incarnationOf(createdAt));
@@ -116,16 +125,29 @@ export function sessionRoutes(
         operationId: "createSession",
         summary: "Create a session",
         description:
-          "With `activate` the session requests the floor in the same command. If that is rejected, no session is created. With `at`, `in` or `every` it requests the floor at its time.",
+          "With `activate` the session requests the floor in the same command. If that is rejected, no session is created. With `at`, `in` or `every` it requests the floor at its time. With the zone `*` there is a session for each of the user's open floors, which each decides; with `content` each is told that.",
         body: CreateBody.prefault({}),
-        response: { 200: SessionAnswerSchema.extend(Notice) },
+        response: {
+          200: SessionAnswerSchema.extend({
+            ...Notice,
+            zones: z
+              .array(ZoneAnswer)
+              .optional()
+              .meta({ description: "with the zone `*`: what each floor decided; `session` is the first that exists" }),
+          }),
+        },
       },
     },
     async (request) => {
       const caller = await context.authenticate(request);
       const { body } = request;
       const identity = await commands.identify(caller, request, body);
-      const { connectionId, title, workspaceId, activate } = body;
+      const { connectionId, title, workspaceId, activate, content, userId } = body;
+      if (body.zone === EVERY_ZONE && userId !== undefined) {
+        const agentId = body.agentId ?? body.initialAgentId;
+        const wanted = { agentId, userId, workspaceId, title, locale: body.locale ?? identity.locale, mode: body.mode };
+        return await askInAllZones(context, identity, { wanted, content });
+      }
       const plan = async () => {
         const row = connectionId && (await connections.find(connectionId, caller.ownerId));
         const userZone = userZoneOf(body, row);
@@ -322,6 +344,29 @@ export function sessionRoutes(
         }
         throw error;
       }
+    },
+  );
+
+  app.post(
+    "/session/:id/stop",
+    {
+      schema: {
+        tags: ["sessions"],
+        operationId: "stopSession",
+        summary: "Archive a session, if it is not archived yet",
+        description:
+          "Like archive, without an error if the session is already archived. With `group` it ends the other sessions of its request for all zones too.",
+        params: SessionParams,
+        body: StopBody,
+        response: { 200: SessionAnswerSchema },
+      },
+    },
+    async (request) => {
+      const stop = (sessionId: SessionId) => ({ type: "session.stop" as const, sessionId });
+      const { identity, reply } = await carryOutOn(context, request, request.params.id, stop);
+      const answer = sessionAnswer(commands, reply);
+      if (request.body.group) await stopGroup(context, identity, answer.session);
+      return answer;
     },
   );
 

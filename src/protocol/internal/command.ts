@@ -5,7 +5,7 @@ import { AgentId, FloorId, MessageId, RequestId, RunId, SessionId } from "../ids
 import { Answer } from "../interaction.ts";
 import { ImageRef, Message, Played } from "../message.ts";
 import { Routed } from "../routed.ts";
-import { Origin } from "../session.ts";
+import { Group, Origin } from "../session.ts";
 import { ReportPart, RunOutcome } from "./run.ts";
 
 /** When a session is to ask for the floor: at an instant, after a while, or at each time of a series. */
@@ -34,6 +34,8 @@ export const WantedSession = z.object({
   mode: z.string().optional(),
   /** Archive the session when its last turn has ended, however it ended. */
   endsWithTurn: z.literal(true).optional(),
+  /** Of a request for all zones. */
+  group: Group.optional(),
 });
 export type WantedSession = z.infer<typeof WantedSession>;
 

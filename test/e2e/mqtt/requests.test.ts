@@ -68,6 +68,40 @@ describeWith(["mosquitto"], "requests over MQTT", (path) => {
     expect(await stage.statesOf(user)).toEqual(["dialog_agent archived"]);
   });
 
+  test("a request for all zones has one text for each open floor, and its end ends all; one for a zone stays there", async () => {
+    const user = stage.node.newUser();
+    const out = await stage.broker.listen(`interlock/out/${user}/#`);
+    await stage.bridge(
+      user,
+      `requests:
+  - { topic: "interlock/in/${user}/+zone/request", user: ${user}, agents: [dialog_agent] }
+  - { topic: "interlock/attic/request", user: ${user}, zone: attic, agents: [dialog_agent] }`,
+    );
+    for (const zone of ["attic", "kitchen"]) await stage.client.createSession({ userId: user, zone });
+    await ask(user, "*/request", { id: "a1", agent: "dialog_agent", text: "Dinner is ready." });
+    const asked = (await replyOf(out, user, "a1")) as unknown as { sessionId: string; zones: { sessionId: string }[] };
+    expect(asked).toMatchObject({
+      outcome: "granted",
+      zones: [
+        { zone: "attic", outcome: "granted", reason: "floor_free" },
+        { zone: "kitchen", outcome: "granted", reason: "floor_free" },
+      ],
+    });
+    for (const { sessionId } of asked.zones) {
+      const [said] = (await stage.client.listMessages(sessionId)).messages;
+      expect(said).toMatchObject({ content: "Dinner is ready." });
+    }
+    await stage.broker.publish(
+      "interlock/attic/end",
+      JSON.stringify({ id: "e1", sessionId: asked.zones[1]!.sessionId }),
+    );
+    expect(await replyOf(out, user, "e1")).toMatchObject({ outcome: "refused", reason: "not_listed" });
+    await ask(user, "*/end", { id: "e2", sessionId: asked.sessionId });
+    expect(await replyOf(out, user, "e2")).toMatchObject({ outcome: "done" });
+    for (const { sessionId } of asked.zones)
+      expect((await stage.client.getSession(sessionId)).session.state).toBe("archived");
+  });
+
   test("a decision that refuses is the answer, with its sentence; MQTT 5's response topic gets it", async () => {
     const user = stage.node.newUser();
     const out = await listening(user);

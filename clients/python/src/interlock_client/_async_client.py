@@ -148,7 +148,8 @@ class AsyncClient:
         :param agent_id: default: the catalogue's default agent
         :param mode: a mode of the agent; default: its first
         :param user_id: whose floor the session competes for; default: the session has a floor of its own
-        :param zone: which of the user's floors; default: the one without a zone
+        :param zone: which of the user's floors; default: the one without a zone. ``*``: a session on each that is open
+            asks there, and is told ``content``; the answer's ``zones`` say what each decided
         :param workspace_id: the workspace whose agents it may have, besides those of the catalogue's file
         :param title: 1 to 256 characters; default: made from the first message
         :param locale: the language of spoken sentences, such as ``en`` or ``zh-CN``; default: the server's
@@ -272,10 +273,18 @@ class AsyncClient:
         return await self._command(session_id, "archive", {}, if_seq, idempotency_key)
 
     async def stop_session(
-        self, session_id: str, *, if_seq: Optional[int] = None, idempotency_key: Optional[str] = None
+        self,
+        session_id: str,
+        *,
+        group: Optional[bool] = None,
+        if_seq: Optional[int] = None,
+        idempotency_key: Optional[str] = None,
     ) -> SessionAnswer:
-        """End the session's run and archive it. Archiving it again is no error."""
-        return await self._command(session_id, "stop", {}, if_seq, idempotency_key)
+        """End the session's run and archive it. Archiving it again is no error.
+
+        :param group: the other sessions of its request for all zones too
+        """
+        return await self._command(session_id, "stop", {"group": group}, if_seq, idempotency_key)
 
     async def move_session(
         self,
@@ -678,9 +687,19 @@ class AsyncClient:
         """Change only these flags of the floor."""
         return cast(FlagsAnswer, await self._write("PATCH", ["floor", floor_id, "flags"], flags, idempotency_key))
 
-    async def what_if(self, floor_id: str, agent_id: str, *, workspace_id: Optional[str] = None) -> WhatIfAnswer:
-        """What the arbiter would decide if a session of this agent requested the floor now. Changes nothing."""
-        body = {"agentId": agent_id, "workspaceId": workspace_id}
+    async def what_if(
+        self,
+        floor_id: str,
+        agent_id: Optional[str] = None,
+        *,
+        content: Optional[str] = None,
+        workspace_id: Optional[str] = None,
+    ) -> WhatIfAnswer:
+        """What the arbiter would decide if a session of this agent requested the floor now. Changes nothing.
+
+        :param content: in place of an agent: a sentence, for the agent that the catalogue's ``routing`` names
+        """
+        body = {"agentId": agent_id, "content": content, "workspaceId": workspace_id}
         return cast(WhatIfAnswer, await self._post(["floor", floor_id, "what-if"], body, None))
 
     async def replay_floor(

@@ -104,6 +104,8 @@ class Problem(TypedDict):
     """with `stale`: of its newest event."""
     commandId: NotRequired[str]
     retryAfterMs: NotRequired[float]
+    zones: NotRequired[List[ZoneAnswer]]
+    """of a request for all zones: what each floor decided."""
     budget: NotRequired[SpentBudget]
     """with `budget_exhausted`."""
 
@@ -171,7 +173,7 @@ class Routed(TypedDict):
     """the row of `routing`, from 1; absent with `default`."""
     ignored: NotRequired[Literal[True]]
     alternatives: List[str]
-    """agents of later rows that fit the sentence too."""
+    """agents of later rows whose patterns fit the sentence too."""
     passed: NotRequired[List[RoutedPassedItem]]
     """rows before it that fit, and why they did not decide."""
     groups: NotRequired[Dict[str, str]]
@@ -211,6 +213,8 @@ class Session(TypedDict):
     origin: NotRequired[Origin]
     schedule: NotRequired[Schedule]
     """of a session that waits for its time."""
+    group: NotRequired[Group]
+    """of a request for all zones: its sessions, one for each floor."""
     series: NotRequired[str]
     """the session of the series that it is an occurrence of."""
     state: SessionState
@@ -259,6 +263,16 @@ class Schedule(TypedDict):
     """the message with which it asks."""
 
 
+class Group(TypedDict):
+    id: str
+    sessions: List[GroupSessionsItem]
+
+
+class GroupSessionsItem(TypedDict):
+    sessionId: str
+    zone: NotRequired[str]
+
+
 class Failure(TypedDict):
     errorCode: ErrorCode
     message: str
@@ -285,6 +299,17 @@ class SessionTokenUsageBreakdown(TypedDict):
     output: int
     cacheRead: int
     cacheCreation: int
+
+
+class ZoneAnswer(TypedDict):
+    zone: NotRequired[str]
+    """absent: the user's floor without a zone."""
+    floorId: str
+    sessionId: NotRequired[str]
+    """absent: the floor refused it."""
+    decision: NotRequired[Decision]
+    errorCode: NotRequired[ErrorCode]
+    error: NotRequired[str]
 
 
 class SpentBudget(TypedDict):
@@ -909,6 +934,8 @@ class CreatedSession(TypedDict):
     position: NotRequired[str]
     notice: NotRequired[str]
     """what the request may not have meant, or what its effect waits for."""
+    zones: NotRequired[List[ZoneAnswer]]
+    """with the zone `*`: what each floor decided; `session` is the first that exists."""
 
 
 class LoadedSession(TypedDict):
@@ -936,6 +963,7 @@ class LoadedSessionSession(TypedDict):
     workspaceId: NotRequired[str]
     origin: NotRequired[Origin]
     schedule: NotRequired[Schedule]
+    group: NotRequired[Group]
     series: NotRequired[str]
     """the session of the series that it is an occurrence of."""
     state: SessionState

@@ -1,8 +1,9 @@
-import { afterAll, expect, test } from "vitest";
+import { afterAll, expect, onTestFinished, test } from "vitest";
 import type { Routed } from "../../../../src/protocol/routed.ts";
 import { scripted } from "../../../support/catalogs/e2e-catalog.ts";
 import { accepted, E2eClient, refused } from "../../../support/clients/e2e-client.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
+import { startProviderServer } from "../../../support/servers/provider-server.ts";
 
 const QUESTION = { replies: [{ match: "trip", say: ["Where do you want to go?"] }, { say: ["All right."] }] };
 const node = await NodeUnderTest.start({
@@ -89,6 +90,9 @@ test("a sentence of a connection that has a session is routed if its session is 
 
 test("the list of agents says whether sentences are routed", async () => {
   expect(await accepted(node.get("/agents"))).toMatchObject({ routing: true });
+  const models = (await accepted(node.get("/v1/models"))) as unknown as { data: { id: string }[] };
+  expect(models.data[0]).toMatchObject({ id: "auto", object: "model" });
+  expect(await accepted(node.get("/v1/models/auto"))).toEqual(models.data[0]);
 });
 
 test("a message that names its agent or its session is not routed", async () => {
@@ -224,4 +228,22 @@ test("a sentence of 100 KB is heard by its beginning", async () => {
   expect(routedIn(await accepted(sayTo(new E2eClient(node), `${long} tell me a joke`)))).toMatchObject({
     by: "default",
   });
+});
+
+test("a router that is a model is told the names and what each is for, and may name no other", async () => {
+  const provider = await startProviderServer();
+  onTestFinished(() => provider.close());
+  const adapter = { kind: "ai-sdk", provider: "openai-compatible", model: "m", base_url: provider.baseUrl };
+  const asking = await NodeUnderTest.start({
+    agents: [scripted("chat"), scripted("trips", { description: "plans journeys" }), { name: "model", adapter }],
+    catalog: { default_agent: "chat", routing: [{ ask: "model", among: ["trips"], within: "10s" }] },
+  });
+  onTestFinished(() => asking.stop());
+  provider.willReply({ kind: "stream", text: ["“tri", "ps”."] }, { kind: "stream", text: ["chat"] });
+  const routed = routedIn(await accepted(sayTo(new E2eClient(asking), "hello")));
+  expect(routed).toMatchObject({ agent: "trips", by: "ask", row: 1 });
+  const { messages } = JSON.parse(provider.requests.at(-1)!.body) as { messages: { content: string }[] };
+  expect(messages.at(-1)!.content).toMatch(/- trips: plans journeys\n\nThe sentence: hello$/);
+  const other = routedIn(await accepted(sayTo(new E2eClient(asking), "hello")));
+  expect(other).toMatchObject({ agent: "chat", by: "default", passed: [{ row: 1, why: "unknown" }] });
 });

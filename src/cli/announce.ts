@@ -1,0 +1,34 @@
+import { type Client, ClientError } from "../client/interlock-client.ts";
+import { EVERY_ZONE } from "../protocol/ids.ts";
+import type { ZoneAnswer } from "../protocol/zone-answer.ts";
+import { fit, type Report, table } from "./reports.ts";
+
+interface Announcement {
+  text: string;
+  user: string;
+  /** Default: the catalogue's default agent. */
+  agent?: string | undefined;
+}
+
+/** `interlock announce`: tell a text on each open floor of a user, and what each decided. */
+export async function reportAnnouncement(client: Client, announcement: Announcement): Promise<Report> {
+  const zones = await zonesOf(client, announcement);
+  const rows = zones.map(({ zone = "", decision, errorCode = "", error = "" }) => [
+    zone,
+    decision?.outcome ?? errorCode,
+    decision?.reason ?? "",
+    decision?.say ?? error,
+  ]);
+  const isFaulty = zones.every(({ sessionId }) => sessionId === undefined);
+  return { facts: { zones }, lines: table(["ZONE", "DECISION", "REASON", "SAID"], rows).map(fit), isFaulty };
+}
+
+async function zonesOf(client: Client, { text, user, agent }: Announcement): Promise<ZoneAnswer[]> {
+  const wanted = { userId: user, zone: EVERY_ZONE, content: text, ...(agent !== undefined && { agentId: agent }) };
+  try {
+    return (await client.createSession(wanted)).zones ?? [];
+  } catch (error) {
+    if (error instanceof ClientError && error.facts.zones) return error.facts.zones;
+    throw error;
+  }
+}
