@@ -85,8 +85,6 @@ interface Creation {
   carried?: ReturnType<typeof carriedBy> | undefined;
   /** Whether the first of them began there. */
   hasBegun?: boolean | undefined;
-  /** Of a request for all zones: a refusal tells its sessions too, because nothing else is left of it. */
-  group?: WantedSession["group"];
 }
 
 /**
@@ -126,8 +124,10 @@ function create(step: ArbiterStep, wanted: WantedSession, creation: Creation): v
     if (replaces !== undefined) replace(step, replaces, { sessionId, agentId });
   };
   const inheritsFloor = replaces !== undefined && step.floor.holder?.sessionId === replaces;
-  const inFront = wanted.group ? { ...creation, group: wanted.group } : creation;
-  if (creation.activate || inheritsFloor) return createInFront(step, contender, agent, inFront, spawn);
+  if (creation.activate || inheritsFloor) {
+    const { turn } = creation;
+    return createInFront(step, contender, agent, { replaces, turn, group: wanted.group }, spawn);
+  }
   spawn();
   emit(step, acceptWithSession({ sessionId }));
 }
@@ -159,7 +159,7 @@ function createInFront(
   step: ArbiterStep,
   contender: Contender,
   agent: AgentEntry,
-  { replaces, turn, group }: Creation,
+  { replaces, turn, group }: Pick<Creation, "replaces" | "turn"> & Pick<WantedSession, "group">,
   spawn: () => void,
 ): void {
   const { sessionId } = contender;
@@ -167,6 +167,7 @@ function createInFront(
   const decision = decide(floor, { ...contender, agent, waits: "queued" }, currentRules(step));
   if (decision.outcome === "rejected") {
     logDecision(step, decision);
+    // Of a request for all zones a refusal tells the sessions, because nothing else is left of it.
     return refuse(step, "rejected", { message: decision.say, facts: { decision, ...(group && { group }) } });
   }
   spawn();
