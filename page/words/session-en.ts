@@ -72,6 +72,7 @@ export const sessionEn = {
   "facts.zone": "Zone",
   "facts.workspace": "Workspace",
   "facts.owner": "Owner",
+  "facts.group": "Asked in zones",
   "facts.origin": "Made by",
   "facts.replacedby": "Replaced by",
   "origin.fork": "copying",

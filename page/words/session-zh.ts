@@ -74,6 +74,7 @@ export const sessionZh: Readonly<Record<keyof typeof sessionEn, string>> = {
   "facts.zone": "区域",
   "facts.workspace": "工作区",
   "facts.owner": "所有者",
+  "facts.group": "同时请求的区域",
   "facts.origin": "来源",
   "facts.replacedby": "取代者",
   "origin.fork": "复制",

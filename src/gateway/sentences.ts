@@ -69,10 +69,18 @@ export class Sentences {
     const begunAt = stopwatch.now();
     const catalog = current();
     const steps = route(catalog, sentence, { workspaceId, isOperator: caller.isOperator });
+    const asked: NonNullable<Routed["asked"]> = [];
     let step = steps.next();
-    while (!step.done) step = steps.next(await this.#answer(step.value, heard, catalog));
+    while (!step.done) {
+      const question = step.value;
+      const answer = await this.#answer(question, heard, catalog);
+      if (question.kind === "ask" && answer && "usage" in answer && answer.usage)
+        asked.push({ agent: question.agent, usage: answer.usage });
+      step = steps.next(answer);
+    }
     const { routed, sessionId: continued } = step.value;
-    return { routed: { ...routed, took: Math.round(stopwatch.now() - begunAt) }, continued };
+    const took = Math.round(stopwatch.now() - begunAt);
+    return { routed: { ...routed, ...(asked.length > 0 && { asked }), took }, continued };
   }
 
   async #answer(question: RouteQuestion, heard: Heard, catalog: Catalog): Promise<RouteAnswer> {

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { AgentId } from "./ids.ts";
+import { Usage } from "./message.ts";
 
 /** Which kind of row of `routing` decided; `default`: none, so the catalogue's default agent hears it. */
 export const ROUTED_BY = ["says", "continues", "ask", "agent", "default"] as const;
@@ -27,6 +28,10 @@ export const Routed = z
       .record(z.string(), z.string())
       .optional()
       .meta({ description: "the named groups of the pattern that fits" }),
+    asked: z
+      .array(z.object({ agent: AgentId, usage: Usage }))
+      .optional()
+      .meta({ description: "router agents whose answers cost tokens, which count as those of turns do" }),
     took: z.number().meta({ description: "in ms" }),
   })
   .meta({ id: "Routed" });

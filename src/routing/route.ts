@@ -1,6 +1,7 @@
 import { type AgentEntry, acceptsTurns, type Catalog, findAgent } from "../config/catalog/catalog.ts";
 import type { RoutingRow, SentenceMatch } from "../config/catalog/routing.ts";
 import type { AgentId, SessionId } from "../protocol/ids.ts";
+import type { Usage } from "../protocol/message.ts";
 import type { PassedWhy, Routed } from "../protocol/routed.ts";
 
 /** Who says the sentence, and where it is to be heard. */
@@ -13,16 +14,21 @@ export interface Speaker {
 /** What the sentence alone does not decide. */
 export type RouteQuestion = Extract<RoutingRow, { kind: "continues" | "ask" }>;
 
+/** What a router agent used for its answer. */
+interface Spent {
+  usage?: Usage | undefined;
+}
+
 /** The session that goes on, the agent that was named, or why there is none. */
 export type RouteAnswer =
   | { sessionId: SessionId; agentId: AgentId }
-  | { named: string }
-  | { why: PassedWhy }
+  | ({ named: string } & Spent)
+  | ({ why: PassedWhy } & Spent)
   | undefined;
 
 /** The choice; `sessionId`: the session that goes on. */
 export interface Route {
-  readonly routed: Omit<Routed, "took">;
+  readonly routed: Omit<Routed, "took" | "asked">;
   readonly sessionId?: SessionId | undefined;
 }
 

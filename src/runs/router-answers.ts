@@ -3,6 +3,7 @@ import type { Bus, Subscription } from "../bus/bus.ts";
 import type { AgentId, MessageId, RunId, SessionId } from "../protocol/ids.ts";
 import { readMessage, writeMessage } from "../protocol/internal/bus-message.ts";
 import { RouterCall, RouterQuestion, type RouterReply, routerTopic } from "../protocol/internal/router-question.ts";
+import { addUsage, type Usage } from "../protocol/message.ts";
 import type { Clock } from "../shared/ports/clock.ts";
 import { raceAborted, sleep } from "../shared/waiting.ts";
 
@@ -27,8 +28,8 @@ const EDGES = /^[\s"'`“”‘’«»「」*.。:：]+|[\s"'`“”‘’«»�
 class TooMuch extends Error {}
 
 /**
- * Runs router agents on a worker: agents that are asked which agent hears a sentence. No floor knows of it, and nothing
- * is stored, because a question without an answer is decided by the next row of `routing`.
+ * Runs router agents on a worker: agents that are asked which agent hears a sentence. Nothing is stored here, because a
+ * question without an answer is decided by the next row of `routing`; the floor counts the tokens of an answer.
  */
 export class RouterAnswers {
   readonly #options: RouterAnswersOptions;
@@ -77,12 +78,13 @@ export class RouterAnswers {
     const running = new AbortController();
     this.#running.add(running);
     const late = this.#options.clock.after(question.withinMs, () => running.abort());
+    const used: { usage?: Usage } = {};
     try {
-      const named = await raceAborted(running.signal, () => this.#read(agent, question, running.signal));
-      return { named };
+      const named = await raceAborted(running.signal, () => this.#read(agent, question, running.signal, used));
+      return { named, ...used };
     } catch (error) {
-      if (error instanceof TooMuch) return { why: "too_much" };
-      return { why: running.signal.aborted ? "late" : "failed" };
+      if (error instanceof TooMuch) return { why: "too_much", ...used };
+      return { why: running.signal.aborted ? "late" : "failed", ...used };
     } finally {
       late.cancel();
       running.abort();
@@ -90,10 +92,16 @@ export class RouterAnswers {
     }
   }
 
-  /** What the agent writes, without what models put around a name. */
-  async #read(agent: Agent, { content }: RouterQuestion, signal: AbortSignal): Promise<string> {
+  /** What the agent writes, without what models put around a name. @param used gets its tokens, also if it fails */
+  async #read(
+    agent: Agent,
+    { content }: RouterQuestion,
+    signal: AbortSignal,
+    used: { usage?: Usage },
+  ): Promise<string> {
     let text = "";
     for await (const part of agent.run(this.#turnOf(content), this.#controlOf(signal))) {
+      if (part.type === "usage") used.usage = used.usage ? addUsage(used.usage, part.usage) : part.usage;
       text += writtenIn(part);
       if (text.length > MAX_ANSWER) throw new TooMuch("the router agent wrote more than a name");
       signal.throwIfAborted();

@@ -146,7 +146,7 @@ function Origin({ session }: { session: Session }) {
   const { say } = useWords();
   const { linkTo, isLive } = useHere();
   const lastCommand = useAct();
-  const { id, userId, zone, workspaceId, ownerId, origin, replacedBy } = session;
+  const { id, userId, zone, group, workspaceId, ownerId, origin, replacedBy } = session;
   const from = origin?.sessionId;
   return (
     <section aria-labelledby="facts-session">
@@ -157,6 +157,7 @@ function Origin({ session }: { session: Session }) {
         </Fact>
         <Fact name={say("facts.user")}>{userId}</Fact>
         <Fact name={say("facts.zone")}>{zone}</Fact>
+        <Fact name={say("facts.group")}>{group?.sessions.map((each) => each.zone ?? "—").join(", ")}</Fact>
         <Fact name={say("facts.workspace")}>{workspaceId}</Fact>
         <Fact name={say("facts.owner")}>{ownerId}</Fact>
         <Fact name={say("facts.origin")}>

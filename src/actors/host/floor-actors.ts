@@ -1,7 +1,7 @@
 // Rules C6, C9 and C37 of docs/inside/correctness.md.
 import type { EventFrom } from "xstate";
 import type { Catalog } from "../../config/catalog/catalog.ts";
-import type { FloorId, SessionId } from "../../protocol/ids.ts";
+import { type FloorId, type SessionId, userOf } from "../../protocol/ids.ts";
 import type { Reply } from "../../protocol/internal/reply.ts";
 import type { Routed } from "../../protocol/routed.ts";
 import { type FloorTime, later } from "../../shared/floor-time.ts";
@@ -12,7 +12,7 @@ import type { ArbiterContext } from "../floor/arbiter-step.ts";
 import { everyone, type Floor } from "../floor/floor-state.ts";
 import { givesWayWhenIdle } from "../floor/idle-holder.ts";
 import { MachinePlayer, type MachineState, type Order } from "../machine/machine-player.ts";
-import type { SessionContext } from "../session/session-context.ts";
+import { payerOf, type SessionContext } from "../session/session-context.ts";
 import { deadlineOf } from "../session/session-deadlines.ts";
 import { type SessionInput, sessionMachine } from "../session/session-machine.ts";
 import { READ_APART_MS } from "../session/session-schedule.ts";
@@ -310,7 +310,7 @@ export class FloorActors {
 
   /**
    * Log which agent hears the command's sentence, before all that the command does: on the floor, and in the session if
-   * it exists afterwards, whose log begins with its creation.
+   * it exists afterwards, whose log begins with its creation. The tokens of router agents count with its owner's.
    * @param begun how many of the facts come before the command
    */
   #noteRouted(facts: CommandResult["facts"], begun: number, data: Routed, sessionId: SessionId | undefined): void {
@@ -319,6 +319,10 @@ export class FloorActors {
     const event: LoggedEvent = { type: "routed", data, ...(isThere && { sessionId: session.id }) };
     const created = facts.findIndex((fact) => fact.type === "event" && isCreationOf(fact.event, sessionId));
     facts.splice(created < 0 ? begun : created + 1, 0, { type: "event", event });
+    if (!data.asked) return;
+    const ownerId = session ? payerOf(session.machineState.context) : (userOf(this.#floorId) ?? "");
+    for (const { agent: agentId, usage } of data.asked)
+      facts.push({ type: "tokens.used", used: { ownerId, agentId, usage } });
   }
 
   /** The present states of the sessions that changed since the last call. */

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { AgentId } from "../ids.ts";
+import { Usage } from "../message.ts";
 import { PASSED_WHY } from "../routed.ts";
 
 /** Asks all workers which of them can run a router agent now. */
@@ -15,11 +16,14 @@ export const RouterQuestion = z.object({
 });
 export type RouterQuestion = z.infer<typeof RouterQuestion>;
 
+/** The tokens that the agent's provider has reported. */
+const used = { usage: Usage.optional() };
+
 /** A worker's offer, and its answer: what the agent wrote, or why there is nothing. */
 export const RouterReply = z.union([
   z.object({ worker: z.string().max(256) }),
-  z.object({ named: z.string().max(256) }),
-  z.object({ why: z.enum(PASSED_WHY) }),
+  z.object({ named: z.string().max(256), ...used }),
+  z.object({ why: z.enum(PASSED_WHY), ...used }),
 ]);
 export type RouterReply = z.infer<typeof RouterReply>;
 

@@ -51,6 +51,15 @@ test("one worker is asked, and its agent's name is read without quotes and dots"
   expect(asked).toEqual(["0: play"]);
 });
 
+test("the tokens of an answer are told with it, also if it is no name", async () => {
+  const usage = { prompt_tokens: 3, completion_tokens: 1, total_tokens: 4 };
+  const { ask } = await stage(() => writes({ type: "usage", usage }, ...text("music"), { type: "usage", usage }));
+  const sum = { prompt_tokens: 6, completion_tokens: 2, total_tokens: 8 };
+  expect(await ask()).toEqual({ named: "music", usage: sum });
+  const flood = await stage(() => writes({ type: "usage", usage }, ...text("x".repeat(1_000))));
+  expect(await flood.ask()).toEqual({ why: "too_much", usage });
+});
+
 test("an agent that fails leaves the sentence to the next row", async () => {
   const { ask } = await stage(async function* () {
     yield* text("mu");

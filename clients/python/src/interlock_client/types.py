@@ -178,6 +178,8 @@ class Routed(TypedDict):
     """rows before it that fit, and why they did not decide."""
     groups: NotRequired[Dict[str, str]]
     """the named groups of the pattern that fits."""
+    asked: NotRequired[List[RoutedAskedItem]]
+    """router agents whose answers cost tokens, which count as those of turns do."""
     took: float
     """in ms."""
 
@@ -185,6 +187,19 @@ class Routed(TypedDict):
 class RoutedPassedItem(TypedDict):
     row: int
     why: Literal["not_usable", "late", "failed", "too_much", "unknown"]
+
+
+class RoutedAskedItem(TypedDict):
+    agent: str
+    usage: Usage
+
+
+class Usage(TypedDict):
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+    cache_creation_input_tokens: NotRequired[int]
+    cache_read_input_tokens: NotRequired[int]
 
 
 class AgentInfo(TypedDict):
@@ -518,14 +533,6 @@ class AgentRef(TypedDict):
     depth: int
     path: List[str]
     calls: NotRequired[List[str]]
-
-
-class Usage(TypedDict):
-    prompt_tokens: int
-    completion_tokens: int
-    total_tokens: int
-    cache_creation_input_tokens: NotRequired[int]
-    cache_read_input_tokens: NotRequired[int]
 
 
 class MessageEventDataSummary(TypedDict):

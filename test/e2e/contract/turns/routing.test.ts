@@ -230,7 +230,7 @@ test("a sentence of 100 KB is heard by its beginning", async () => {
   });
 });
 
-test("a router that is a model is told the names and what each is for, and may name no other", async () => {
+test("a router that is a model is told the names and what each is for, may name no other, and its tokens count", async () => {
   const provider = await startProviderServer();
   onTestFinished(() => provider.close());
   const adapter = { kind: "ai-sdk", provider: "openai-compatible", model: "m", base_url: provider.baseUrl };
@@ -239,11 +239,17 @@ test("a router that is a model is told the names and what each is for, and may n
     catalog: { default_agent: "chat", routing: [{ ask: "model", among: ["trips"], within: "10s" }] },
   });
   onTestFinished(() => asking.stop());
-  provider.willReply({ kind: "stream", text: ["“tri", "ps”."] }, { kind: "stream", text: ["chat"] });
-  const routed = routedIn(await accepted(sayTo(new E2eClient(asking), "hello")));
+  provider.willReply({ kind: "stream", text: ["“tri", "ps”."] });
+  const [ann, bob] = [new E2eClient(asking), new E2eClient(asking)];
+  const routed = routedIn(await accepted(sayTo(ann, "hello")));
   expect(routed).toMatchObject({ agent: "trips", by: "ask", row: 1 });
   const { messages } = JSON.parse(provider.requests.at(-1)!.body) as { messages: { content: string }[] };
   expect(messages.at(-1)!.content).toMatch(/- trips: plans journeys\n\nThe sentence: hello$/);
-  const other = routedIn(await accepted(sayTo(new E2eClient(asking), "hello")));
+  provider.willReply({ kind: "stream", text: ["chat"], usage: { input: 40, output: 2 } });
+  const other = routedIn(await accepted(sayTo(bob, "hello")));
   expect(other).toMatchObject({ agent: "chat", by: "default", passed: [{ row: 1, why: "unknown" }] });
+  const { usage } = (await accepted(asking.get("/usage?agentId=model"))) as unknown as { usage: object[] };
+  expect(usage).toHaveLength(2);
+  expect(usage).toContainEqual(expect.objectContaining({ ownerId: ann.userId, runs: 0, tokens: 2 }));
+  expect(usage).toContainEqual(expect.objectContaining({ ownerId: bob.userId, runs: 0, tokens: 42 }));
 });
