@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import Any, Dict, List
+from typing import Any, Callable, Dict, List
 
 import pytest
 
@@ -76,11 +76,32 @@ def test_a_refused_floor_says_why_and_a_what_if_says_it_before(client: Client, u
     assert (missing.value.code, missing.value.retryable) == ("session_not_found", False)
 
 
+def test_one_request_asks_in_all_zones_and_one_stop_ends_its_sessions(client: Client, user: str) -> None:
+    for zone in ("attic", "kitchen"):
+        client.create_session(agent_id="music", user_id=user, zone=zone)
+    created = client.create_session(agent_id="general", user_id=user, zone="*", content="nod")
+    zones = created["zones"]
+    assert [(each.get("zone"), each["decision"]["outcome"]) for each in zones] == [
+        ("attic", "granted"),
+        ("kitchen", "granted"),
+    ]
+    client.stop_session(zones[1]["sessionId"], group=True)
+    assert [client.get_session(each["sessionId"])["session"]["state"] for each in zones] == ["archived"] * 2
+
+
+def test_a_what_if_takes_a_sentence(client: Client, user: str) -> None:
+    call = client.create_session(agent_id="phone", user_id=user, activate=True)["session"]
+    answer = client.what_if(call["floorId"], content="hello")
+    assert answer["decision"]["outcome"] == "rejected"
+    assert answer["routed"].get("agent") == "general"
+
+
 def test_a_command_for_an_old_picture_changes_nothing(client: Client, user: str) -> None:
     created = client.create_session(agent_id="general", user_id=user, activate=True)
     session_id, seen = created["session"]["id"], seq_of(created["position"])
     client.pause_session(session_id)
-    for command in (client.resume_session, client.stop_session, client.delete_session):
+    commands: List[Callable[..., Any]] = [client.resume_session, client.stop_session, client.delete_session]
+    for command in commands:
         with pytest.raises(ClientError) as caught:
             command(session_id, if_seq=seen)
         assert caught.value.code == "stale"

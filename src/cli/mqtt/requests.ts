@@ -252,7 +252,7 @@ export class Requests {
     return { outcome, reason, say, sessionId, ...zonesReply(created.zones) };
   }
 
-  /** Whether a session is on the topic's floor, or with the zone `*` on one of its user, and of an agent of the file. */
+  /** Whether a session is on the topic's floor, with the zone `*` on any of its user, and of an agent of the file. */
   async #isTheirs({ userId, zone, agents }: Asker, sessionId: string, signal?: AbortSignal): Promise<boolean> {
     try {
       const { session } = await this.#options.client.getSession(sessionId, { signal });

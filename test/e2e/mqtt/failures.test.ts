@@ -1,10 +1,14 @@
 /** What goes wrong between a broker, a bridge and a node. */
 
 import { expect, onTestFinished, test } from "vitest";
+import { createClient } from "../../../src/client/interlock-client.ts";
 import { MqttBridge } from "../../support/clients/mqtt-bridge.ts";
 import { CuttingProxy } from "../../support/networks/cutting-proxy.ts";
+import { makeInstallation } from "../../support/nodes/child-server.ts";
 import { describeWith } from "../../support/programs/suites.ts";
-import { MqttStage } from "../../support/servers/mqtt-stage.ts";
+import { freePort } from "../../support/servers/free-port.ts";
+import { Mosquitto } from "../../support/servers/mosquitto.ts";
+import { MQTT_AGENTS, MqttStage } from "../../support/servers/mqtt-stage.ts";
 
 describeWith(["mosquitto"], "interlock mqtt, when something goes wrong", (path) => {
   const stage = MqttStage.forSuite(path);
@@ -134,5 +138,64 @@ describeWith(["mosquitto"], "interlock mqtt, when something goes wrong", (path) 
     await expect.poll(() => device.playing).toBe("paused");
     await stage.client.stopSession(call);
     await expect.poll(() => device.playing).toBe("playing");
+  });
+
+  test("what the broker does not let it publish is said, what it may not hear changes nothing, and the bridge goes on", async () => {
+    const user = stage.node.newUser();
+    const rules = [
+      "topic readwrite #",
+      `topic deny vss/${user}/secret`,
+      `topic deny interlock/floor/${user}/-/holder`,
+      "",
+    ].join("\n");
+    const broker = await Mosquitto.start(path, {
+      lines: ["allow_anonymous true", "acl_file FOLDER/rules"],
+      files: { rules },
+    });
+    onTestFinished(() => broker.stop());
+    const text = stage.text(user, `flags:\n${flag(user, "secret")}${flag(user, "gear")}`, `{ url: ${broker.url} }`);
+    const bridge = await MqttBridge.start({ text, url: stage.node.url });
+    onTestFinished(() => bridge.remove());
+    const heard = await broker.listen("interlock/#");
+    const base = `interlock/floor/${user}/-`;
+    await expect.poll(() => heard.json(`${base}/heard`)).toEqual({ heard: [] });
+    for (const name of ["secret", "gear"]) await broker.publish(`vss/${user}/${name}`, "true");
+    await expect.poll(() => flagsOf(user)).toEqual({ gear: true });
+    await expect.poll(() => bridge.said).toMatch(new RegExp(`the broker does not take it: .*${base}/holder`));
+    const session = await stage.ask("music_agent", user);
+    await expect.poll(() => heard.json(`${base}/session/${session}`)).toMatchObject({ agent: "music_agent" });
+    expect([heard.of(`${base}/holder`), bridge.code]).toEqual([[], undefined]);
+  });
+
+  test("a node that is killed and starts again with its file has the same sessions, flags and topics", async () => {
+    const catalog = { agents: [...MQTT_AGENTS], default_agent: "dialog_agent" };
+    const installation = await makeInstallation(catalog, { PORT: String(await freePort()) });
+    let node = await installation.start();
+    const user = stage.node.newUser();
+    const device = await stage.device(`${user}/k`);
+    const entry = device.entry(`id: k, agent: music_agent, user: ${user}`);
+    const text = stage.text(user, `flags:\n${flag(user, "gear")}players: [${entry}]`);
+    const bridge = await MqttBridge.start({ text, url: node.url });
+    onTestFinished(() => bridge.remove());
+    const heard = await stage.broker.listen("interlock/#");
+    const base = `interlock/floor/${user}/-`;
+    await stage.isOnline(user);
+    await device.press("playing");
+    await expect.poll(() => heard.json(`${base}/holder`)).toMatchObject({ agent: "music_agent" });
+    const { sessionId } = heard.json(`${base}/holder`) as { sessionId: string };
+    await node.kill();
+    await stage.broker.publish(`vss/${user}/gear`, "true");
+    node = await installation.start();
+    const client = createClient({ baseUrl: node.url });
+    await expect.poll(async () => (await client.getFloor(`u:${user}`)).flags).toEqual({ gear: true });
+    const call = await client.createSession({ agentId: "phone_agent", userId: user, activate: true });
+    await expect.poll(() => device.playing).toBe("paused");
+    await expect.poll(() => heard.json(`${base}/holder`)).toMatchObject({ sessionId: call.session.id });
+    await client.stopSession(call.session.id);
+    await expect.poll(() => device.playing).toBe("playing");
+    await expect.poll(() => heard.json(`${base}/holder`)).toMatchObject({ sessionId });
+    const { sessions } = await client.listSessions({ userId: user, includeArchived: true });
+    expect(sessions.map(({ id }) => id).toSorted()).toEqual([sessionId, call.session.id].toSorted());
+    expect(bridge.code).toBeUndefined();
   });
 });

@@ -6,7 +6,8 @@ import { NodeUnderTest } from "../nodes/node-under-test.ts";
 import { Mosquitto, type MosquittoOptions } from "./mosquitto.ts";
 
 const external = { adapter: { kind: "external" } };
-const AGENTS = [
+/** The agents of the node beside a broker. */
+export const MQTT_AGENTS = [
   { name: "music_agent", priority: 20, when_preempted: "duck", when_blocked: ["duck", "queue"], ...external },
   { name: "radio_agent", priority: 20, lease: "1s", ...external },
   { name: "prompt_agent", priority: 80, beneath: { all: -14 }, ...external },
@@ -28,7 +29,7 @@ export class MqttStage {
   static forSuite(path: string, options: MosquittoOptions = {}): MqttStage {
     const stage = new MqttStage();
     beforeAll(async () => {
-      stage.node = await NodeUnderTest.start({ agents: AGENTS, catalog: CATALOG });
+      stage.node = await NodeUnderTest.start({ agents: MQTT_AGENTS, catalog: CATALOG });
       stage.client = createClient({ baseUrl: stage.node.url });
       stage.broker = await Mosquitto.start(path, options);
     });
