@@ -1,4 +1,5 @@
 import { afterAll, expect, onTestFinished, test } from "vitest";
+import { createClient } from "../../../../src/client/client.ts";
 import type { Routed } from "../../../../src/protocol/routed.ts";
 import { scripted } from "../../../support/catalogs/e2e-catalog.ts";
 import { accepted, E2eClient, refused } from "../../../support/clients/e2e-client.ts";
@@ -180,6 +181,9 @@ test("a what-if with a sentence says who would hear it and what would be decided
   const body = await accepted(whatIf({ content: "tell me a joke" }));
   expect(body).toMatchObject({ decision: { outcome: "rejected" }, routed: { agent: "chat", row: 2 } });
   expect(await accepted(whatIf({ content: "mhm" }))).toMatchObject({ routed: { ignored: true } });
+  const client = createClient({ baseUrl: node.url });
+  const said = await client.whatIf(`u:${ann.userId}`, { content: "tell me a joke" });
+  expect(said).toMatchObject({ decision: { outcome: "rejected" }, routed: { agent: "chat" } });
   for (const wrong of [{}, { content: "mhm", agentId: "chat" }])
     expect((await refused(whatIf(wrong))).errorCode).toBe("bad_request");
   expect((await ann.floor()).position).toBe(position);
