@@ -84,6 +84,8 @@ test("a sentence of a connection that has a session is routed if its session is 
   expect(await ann.see(sessionId)).toMatchObject({ agentId: "music" });
   await stream.find((event) => event.type === "routed" && event.sessionId === sessionId);
   await accepted(ann.on(sessionId, "archive"));
+  // A connection no longer counts a session whose end it has shown.
+  await stream.findState(sessionId, "archived");
   const body = await accepted(ann.send({ type: "chat", ...sentence }));
   expect([body.sessionId, routedIn(body)]).toEqual([id, undefined]);
   await refused(ann.send({ type: "abort", sessionId: null, connectionId }));
