@@ -6,6 +6,7 @@ import { EVERY_ZONE, type FloorId, floorOf, type MessageId, type RunId, type Ses
 import type { CommandOf, TurnInput, WantedSession } from "../protocol/internal/command.ts";
 import type { ImageRef } from "../protocol/message.ts";
 import type { Routed } from "../protocol/routed.ts";
+import { flow } from "../shared/flow.ts";
 import type { Clock } from "../shared/ports/clock.ts";
 import type { BlobStore } from "../store/store.ts";
 import { type Caller, checkUser, ownerOf } from "./access/caller.ts";
@@ -64,6 +65,7 @@ export async function chatCommand(
   { sessionId, creates, routed }: Target,
   identity: Identity,
 ): Promise<CommandOf<"session.chat" | "floor.ignore">> {
+  flow.onHop?.("chat", `${message.content.length} characters for ${sessionId}`);
   checkContent(message.content, message.images?.length ?? 0);
   if (routed?.ignored) return { type: "floor.ignore", routed };
   const images = await keepImages(stores, sessionId, message.images ?? []);

@@ -3,6 +3,7 @@ import { AppError } from "../protocol/errors.ts";
 import { dataFrame, envelopeJson } from "../protocol/frames.ts";
 import type { RunEffect } from "../protocol/internal/effect.ts";
 import { encodeFloorMessage, floorTopic } from "../protocol/internal/floor-message.ts";
+import { flow } from "../shared/flow.ts";
 import type { Clock } from "../shared/ports/clock.ts";
 import { type Logger, withFields } from "../shared/ports/logger.ts";
 import type { BlobStore, StoreEpoch } from "../store/store.ts";
@@ -43,6 +44,7 @@ export function makeDriver(
     stream: (delta) => {
       // Later readers get the text from the store.
       if (!bus.hasSubscribers(topic)) return;
+      flow.onHop?.("delta", `${delta.text.length} characters at ${delta.offset}`);
       const json = JSON.stringify(delta);
       const frame = dataFrame(envelopeJson({ type: "delta", json, at: clock.now(), sessionId }));
       void bus.publish(topic, encodeFloorMessage({ kind: "delta", floorId, sessionId, frame }, bus.isLocal));

@@ -7,6 +7,7 @@ import type { RunEffect } from "../protocol/internal/effect.ts";
 import { runTopic } from "../protocol/internal/floor-message.ts";
 import type { Reply } from "../protocol/internal/reply.ts";
 import type { RunSignal, RunTask } from "../protocol/internal/run.ts";
+import { flow } from "../shared/flow.ts";
 import type { Clock } from "../shared/ports/clock.ts";
 
 /** How long a worker waits for an answer from the run's present driver, in ms (rule C10). */
@@ -37,7 +38,9 @@ export async function requestTask(effect: RunEffect, options: RunClaimOptions): 
   if (reply.ok && reply.isClaimed && !(await isDriven(runId, options))) {
     reply = await send(effect, { ...command, hasNoDriver: true });
   }
-  return reply.ok ? reply.task : undefined;
+  const task = reply.ok ? reply.task : undefined;
+  flow.onHop?.("claim", task ? `attempt ${task.attempt} of ${runId}` : `${runId} is not wanted`);
+  return task;
 }
 
 /** Ask all workers whether one of them drives the run. */

@@ -1,4 +1,5 @@
 // Rules C11, C12 and C16 of docs/inside/correctness.md.
+
 import type { Agent, NewInteraction, Part, RunControl, Turn } from "../agents/agent.ts";
 import { AppError } from "../protocol/errors.ts";
 import type { Delta } from "../protocol/event.ts";
@@ -7,6 +8,7 @@ import type { Answer, Interaction } from "../protocol/interaction.ts";
 import { MAX_REASON, type RunFailure } from "../protocol/internal/node-report.ts";
 import type { Directive, RunOutcome } from "../protocol/internal/run.ts";
 import { type ImageRef, masterRef } from "../protocol/message.ts";
+import { flow } from "../shared/flow.ts";
 import type { Clock } from "../shared/ports/clock.ts";
 import type { Logger } from "../shared/ports/logger.ts";
 import { cutText } from "../shared/text.ts";
@@ -117,6 +119,7 @@ export class RunDriver {
 
   /** Pull the agent to its end, report the outcome, and return it. Never rejects. */
   async run(): Promise<RunOutcome> {
+    flow.onHop?.("agent", `drives ${this.#summary ? "a summary" : "a turn"}`);
     const tooLong = this.#summary && this.#options.clock.after(SUMMARY_MS, () => this.#stopLate());
     const end = await this.#pullToTheEnd();
     tooLong?.cancel();

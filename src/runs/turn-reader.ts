@@ -2,6 +2,7 @@ import type { Summary, Turn } from "../agents/agent.ts";
 import type { MessageId, SessionId } from "../protocol/ids.ts";
 import type { TurnTask } from "../protocol/internal/run.ts";
 import type { Message } from "../protocol/message.ts";
+import { flow } from "../shared/flow.ts";
 import type { MessageStore } from "../store/store.ts";
 
 /** Messages of the conversation passed to an agent. */
@@ -31,6 +32,7 @@ export async function readTurn(
   const said = later.filter(({ role }) => role !== "user");
   const summary = await readSummary(store, sessionId, summaryId);
   const history = groupByRun([...page.messages, ...said]);
+  flow.onHop?.("turn", `${input.id}, after ${history.length} messages`);
   const isReachable = providerHome === undefined || providerHome === home;
   const providerSessionId = isReachable ? task.providerSessionId : undefined;
   return {

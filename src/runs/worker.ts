@@ -1,4 +1,5 @@
 // Rules C10, C14, C16 and C24 of docs/inside/correctness.md.
+
 import type { Agent } from "../agents/agent.ts";
 import type { Bus, Subscription } from "../bus/bus.ts";
 import { AppError } from "../protocol/errors.ts";
@@ -11,6 +12,7 @@ import type { RunFailure } from "../protocol/internal/node-report.ts";
 import type { Reply } from "../protocol/internal/reply.ts";
 import { type RunOutcome, RunSignal, type RunTask } from "../protocol/internal/run.ts";
 import type { Processing, RunQueue } from "../queue/run-queue.ts";
+import { flow } from "../shared/flow.ts";
 import type { Clock, Timer } from "../shared/ports/clock.ts";
 import type { Logger } from "../shared/ports/logger.ts";
 import type { Tracer } from "../shared/ports/tracer.ts";
@@ -166,6 +168,7 @@ export class Worker {
   /** Resolves when this worker is done with the run, with any outcome. */
   async #handle(effect: RunEffect): Promise<void> {
     const { runId } = effect;
+    flow.onHop?.("run", `${runId} of ${effect.sessionId}`);
     if (this.#stopping.signal.aborted || this.#leavesToOthers(effect)) return;
     const before = this.#handled.get(runId);
     if (before) {

@@ -13,6 +13,7 @@ import {
 } from "../../protocol/internal/command.ts";
 import type { Reply } from "../../protocol/internal/reply.ts";
 import type { Message } from "../../protocol/message.ts";
+import { flow } from "../../shared/flow.ts";
 import type { FloorStore, LogStore, MessageStore } from "../../store/store.ts";
 import type { BudgetRefusal } from "../facts.ts";
 import type { SessionContext } from "../session/session-context.ts";
@@ -55,6 +56,7 @@ export async function loadNamed<Pending extends BatchedCommand>(
   ledger: Ledger,
   store: NamedRows,
 ): Promise<Map<Pending, Reply>> {
+  flow.onHop?.("rows", `those that ${commands.map(({ envelope }) => envelope.command.type).join(", ")} needs`);
   const refused = new Map<Pending, Reply>();
   const replies = new Map<SessionId, Promise<void>>();
   // Wait for all of them, even if one fails: a late one would load a session into actors that were dropped.

@@ -304,7 +304,7 @@ export class FloorActors {
     const routed = "routed" in command ? command.routed : undefined;
     const reply = routed ? withRouted(answer.reply, routed) : answer.reply;
     if (routed) this.#noteRouted(facts, begun, routed, "sessionId" in command ? command.sessionId : undefined);
-    flow.onHop?.("actors", `${command.type}: ${reply.ok ? "done" : reply.code}; ${eventsOf(facts).join(", ")}`);
+    flow.onHop?.("actors", `${command.type}: ${[reply.ok ? "done" : reply.code, ...eventsOf(facts)].join(", ")}`);
     return { facts, reply: answer.showsSession ? this.#show(reply) : reply };
   }
 
@@ -532,6 +532,7 @@ export class FloorActors {
   }
 
   #stepArbiter(event: ArbiterEvent): void {
+    flow.onHop?.("step", `the arbiter: ${event.type}`);
     const { state, emitted, orders } = ARBITER.step(
       this.#arbiter,
       event as EventFrom<typeof arbiterMachine>,
@@ -578,6 +579,7 @@ export class FloorActors {
   }
 
   #stepSession(session: SessionActor, event: SessionEvent): void {
+    flow.onHop?.("step", `${session.id}: ${event.type}`);
     const before = session.machineState;
     const { state, emitted, orders } = SESSION.step(before, event);
     const after = state === before ? before : new SessionMachineState(state);

@@ -226,7 +226,7 @@ export class Ledger {
     const counted = { begun: this.#begun, used: this.#used };
     if (counted.begun.length + counted.used.length > 0) change.usage = usageCounts(counted, lastNow);
     const checkpoints = staying([...this.#checkpoints.values()], ({ sessionId }) => sessionId);
-    flow.onHop?.("change", `version ${version + 1}, events ${this.#prev + 1} to ${head}`);
+    flow.onHop?.("change", `version ${version + 1}, ${head - this.#prev} events up to ${head}`);
     return {
       change,
       prev: this.#prev,

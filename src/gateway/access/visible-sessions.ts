@@ -1,4 +1,5 @@
 // Rule C26 of docs/inside/correctness.md.
+
 import { createHmac } from "node:crypto";
 import { failedRun, unfinishedRuns } from "../../actors/session/listed-runs.ts";
 import { hasAsked, runningMessage, waitingMessages } from "../../actors/session/session-context.ts";
@@ -19,6 +20,7 @@ import {
 import type { ListedRun, ListedRunState } from "../../protocol/listed-run.ts";
 import type { Message } from "../../protocol/message.ts";
 import type { Session } from "../../protocol/session.ts";
+import { flow } from "../../shared/flow.ts";
 import type {
   Blob,
   BlobStore,
@@ -129,6 +131,7 @@ export class VisibleSessions {
   async locate(id: SessionId): Promise<SessionAddress> {
     const { addresses } = this.#options;
     const known = addresses.get(id);
+    flow.onHop?.("sight", `${id} ${known ? "was seen before" : "is looked up in the store"}`);
     if (known && maySee(this.#caller, known.ownerId)) return known;
     const address = await this.addressOf(id);
     addresses.set(address);

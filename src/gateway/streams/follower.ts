@@ -243,6 +243,7 @@ export class Follower {
 
   #handleDelta(sessionId: SessionId, frame: Frame): void {
     const { data } = parseFrame(frame) as { data: Delta };
+    flow.onHop?.("draft", `a delta at ${data.offset}, for ${this.#listeners.size} readers`);
     if (!this.drafts.add(sessionId, data, this.#options.now())) return;
     for (const listener of this.#listeners) listener.delta(sessionId, frame, data);
   }

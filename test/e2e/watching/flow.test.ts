@@ -9,7 +9,7 @@ import { makeInstallation } from "../../support/nodes/child-server.ts";
 const page = readFileSync(join(import.meta.dirname, "../../../docs/inside/architecture.md"), "utf8");
 const tables = page.slice(page.indexOf("## How a command flows"), page.indexOf("## Principles"));
 
-test("the hops have the files of the two tables in architecture.md, in their order", () => {
+test("the hops have the files of the three tables in architecture.md, in their order", () => {
   let at = 0;
   for (const [hop, file] of Object.entries(HOPS)) {
     at = tables.indexOf(file, at);
@@ -24,7 +24,7 @@ test("each hop is reported by the file that it names", () => {
   }
 });
 
-test("`interlock serve --trace-flow` prints each hop of a message, from its socket to a reader's frame", async () => {
+test("`interlock serve --trace-flow` prints each hop of a message, from its socket to the first delta of its reply", async () => {
   const echo = { name: "echo", priority: 1, adapter: { kind: "scripted" } };
   const installation = await makeInstallation({ agents: [echo] });
   const node = await installation.start({ flags: ["--trace-flow"] });
@@ -35,6 +35,11 @@ test("`interlock serve --trace-flow` prints each hop of a message, from its sock
   await reader.stream.next("message");
   const unseen: Hop[] = ["caller", "postgres", "connection"];
   const hops = Object.entries(HOPS).filter(([hop]) => !unseen.includes(hop as Hop));
-  await expect.poll(() => node.stdout.slice(before)).toMatch(new RegExp(hops.map(([, file]) => file).join("[^]*")));
+  const run = hops.findIndex(([hop]) => hop === "run");
+  // The reader gets the message's frames while a worker takes the run.
+  for (const part of [hops.slice(0, run), hops.slice(run)]) {
+    await expect.poll(() => node.stdout.slice(before)).toMatch(new RegExp(part.map(([, file]) => file).join("[^]*")));
+  }
+  expect(node.stdout).not.toMatch(/done; *$/m);
   expect(node.stdout).toMatch(/^ +\+\d+\.\d\d ms {2}cluster\/mailbox\.ts +session\.\w+ to u:ann, on this node$/m);
 });
