@@ -125,11 +125,14 @@ function RunRow({ run, now, lastCommand }: { run: ListedRun; now: number; lastCo
 
 function FailedRow({ run }: { run: ListedRun }) {
   const { say, language } = useWords();
-  const { failure, at, userId } = run;
+  const { failure, at, userId, isFollowed } = run;
   return (
-    <tr data-bad={true}>
+    <tr data-bad={!isFollowed}>
       <AgentCell run={run} />
-      <td>{failure && failureText({ code: failure.errorCode, message: failure.message }, say)}</td>
+      <td>
+        {failure && failureText({ code: failure.errorCode, message: failure.message }, say)}
+        {isFollowed && ` · ${say("runs.followed")}`}
+      </td>
       <td>{whenOf(at, language)}</td>
       <td>{userId}</td>
     </tr>

@@ -93,10 +93,10 @@ const nextText = ({ nextAt = 0 }: { nextAt?: number | undefined }, now: number):
   nextAt > now ? `, again in ${agoOf(nextAt - now)}` : "";
 
 function failedLines(runs: readonly ListedRun[], now: number): string[] {
-  const rows = runs.map(({ sessionId, at, agentId, userId = "", failure }) => {
-    return [sessionId, agoOf(now - at), agentId, userId, failure!.errorCode];
+  const rows = runs.map(({ sessionId, at, agentId, userId = "", failure, isFollowed }) => {
+    return [sessionId, agoOf(now - at), agentId, userId, failure!.errorCode, isFollowed ? "a turn" : ""];
   });
-  const [head, ...found] = table(["FAILED SESSION", "AGO", "AGENT", "USER", "CODE"], rows);
+  const [head, ...found] = table(["FAILED SESSION", "AGO", "AGENT", "USER", "CODE", "SINCE"], rows);
   return [
     head!,
     ...found.flatMap((line, index) => [

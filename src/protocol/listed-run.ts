@@ -15,12 +15,12 @@ export const RUN_STATES = [
   "held",
   /** Its agent waits for an answer to a question, or for a consent. */
   "waits_for_person",
-  /** The last turn of its session failed. */
+  /** It is the newest of its session that failed. */
   "failed",
 ] as const;
 export type ListedRunState = (typeof RUN_STATES)[number];
 
-/** A run that has not ended, or the last one of a session whose last turn failed. Times in ms since 1970. */
+/** A run that has not ended, or the newest of a session that failed. Times in ms since 1970. */
 export const ListedRun = z
   .object({
     id: RunId,
@@ -50,6 +50,10 @@ export const ListedRun = z
       .optional()
       .meta({ description: "what its agent waits for" }),
     failure: Failure.optional().meta({ description: "why it failed" }),
+    isFollowed: z
+      .literal(true)
+      .optional()
+      .meta({ description: "a later turn of its session has begun since it failed" }),
   })
   .meta({ id: "ListedRun" });
 export type ListedRun = z.infer<typeof ListedRun>;

@@ -137,11 +137,13 @@ export function sessionText({ title, summary }: Session): string {
 interface ChangedSession extends SessionRow {
   /** When its oldest unfinished run was accepted, in ms since 1970; undefined: it has none. */
   runsAt: number | undefined;
+  /** When the newest of its failed runs failed, in ms since 1970; undefined: none did. */
+  failedAt: number | undefined;
 }
 
 /** The row of a session that a change writes. @param news what the change's events mean for it */
 export function sessionRowOf(
-  { session, memory, head, dueAt, runsAt }: ChangedSession,
+  { session, memory, head, dueAt, runsAt, failedAt }: ChangedSession,
   news: SessionNews | undefined,
 ): SessionSqlRow {
   return {
@@ -155,7 +157,7 @@ export function sessionRowOf(
     queued_at: session.queuedAt,
     due_at: dueAt,
     runs_at: runsAt,
-    failed_at: session.failure && (session.failure.at ?? session.lastActivityAt),
+    failed_at: failedAt,
     head,
     view: sessionJson(session),
     memory,

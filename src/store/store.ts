@@ -170,7 +170,7 @@ export interface ViewStore {
   /** Each list, and the decisions, end like a page. */
   viewFloor(id: FloorId, limits: { sessions: number; decisions: number }): Promise<StoredFloorView>;
   listSessions(query: StoredSessionQuery): Promise<StoredSessionPage>;
-  /** Sessions with unfinished runs, that with the oldest first; or whose last turn failed, the newest failure first. */
+  /** Sessions with unfinished runs, that with the oldest first; or of which a run failed, the newest failure first. */
   listRuns(query: StoredRunQuery): Promise<StoredRunPage>;
   listLogs(id: SessionId, messageId: MessageId, range: { after?: string; limit: number }): Promise<StoredLogPage>;
   /** Used floors, by id. */

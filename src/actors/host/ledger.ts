@@ -20,7 +20,7 @@ import type {
 } from "../../store/store.ts";
 import type { BegunTurn, DeadlineSources, DraftClose, Fact, UsedTokens } from "../facts.ts";
 import { reservationOf } from "../floor/arbiter-step.ts";
-import { oldestRunAt } from "../session/listed-runs.ts";
+import { lastFailedAt, oldestRunAt } from "../session/listed-runs.ts";
 import { READ_APART_MS } from "../session/session-schedule.ts";
 import { type CountedTurns, usageCounts } from "./budgets.ts";
 import type { FloorActors } from "./floor-actors.ts";
@@ -181,7 +181,8 @@ export class Ledger {
       const dueAt = machineState.deadline(sources)?.at;
       if (value.lifecycle === "deleted") gone.add(id);
       else {
-        const changed = { session: view, memory, head: this.seqOf(id), dueAt, runsAt: oldestRunAt(context) };
+        const listed = { runsAt: oldestRunAt(context), failedAt: lastFailedAt(context) };
+        const changed = { session: view, memory, head: this.seqOf(id), dueAt, ...listed };
         sessions.push(sessionRowOf(changed, this.#news.get(id)));
       }
     }

@@ -38,12 +38,23 @@ export function unfinishedRuns(session: Session, memory: string): ListedRun[] {
   ];
 }
 
-/** The run of a session's last turn, which failed. */
-export function failedRun(session: Session): ListedRun | undefined {
-  const { failure } = session;
+/** When the newest of the session's failed runs failed; undefined: none did. */
+export function lastFailedAt({ failure, pastFailure, lastActivityAt }: SessionContext): number | undefined {
+  const last = failure ?? pastFailure;
+  return last && (last.at ?? lastActivityAt);
+}
+
+/** The newest of the session's failed runs. */
+export function failedRun(session: Session, memory: string): ListedRun | undefined {
+  const context = recallSession(session, memory);
+  const failure = context.failure ?? context.pastFailure;
   if (!failure) return undefined;
-  const { runId: id, at = session.lastActivityAt } = failure;
-  return { ...aboutSession(session), id, state: "failed", at, failure };
+  const isFollowed = context.failure === undefined;
+  const at = lastFailedAt(context)!;
+  return {
+    ...{ ...aboutSession(session), id: failure.runId, state: "failed", at, failure },
+    ...(isFollowed && { isFollowed }),
+  };
 }
 
 function stateOf(context: SessionContext): ListedRunState {

@@ -51,6 +51,7 @@ export function startRun(step: SessionStep, turn: QueuedTurn): void {
   };
   context.newest = { runId: turn.runId };
   context.played = undefined;
+  context.pastFailure = context.failure ?? context.pastFailure;
   context.failure = undefined;
   context.lastActivityAt = step.given.now;
   // Rule C16: the former attempt must confirm its end, or time out, first.

@@ -69,6 +69,8 @@ export interface SessionContext {
   replacedBy?: SessionId | undefined;
   messageCount: number;
   tokenUsage: TokenUsage;
+  /** The newest failure that a later turn followed. */
+  pastFailure?: Session["failure"];
   /** The run of the newest turn, and its reply once there is one. */
   newest?: { runId: RunId; messageId?: MessageId } | undefined;
   /** How much of that turn's reply was spoken; absent if the reply is not spoken. */
@@ -390,6 +392,7 @@ function remembered(context: SessionContext) {
     approvedTools,
     expired,
     run,
+    pastFailure,
     newest,
     turns,
     stopping,
@@ -397,7 +400,7 @@ function remembered(context: SessionContext) {
   const { request, lapsed, uncovered, summarizing, idleSince, pausedSince, audibleSince, waitsSince, lengths, lease } =
     context;
   const since = { idleSince, pausedSince, audibleSince, waitsSince };
-  const rest = { turns, request, stopping, uncovered, summarizing, ...since, lengths, lease, lapsed };
+  const rest = { pastFailure, turns, request, stopping, uncovered, summarizing, ...since, lengths, lease, lapsed };
   return {
     ...{ untitled, nextId, endsWithTurn, numbers, agentHomes, agentHeard, approvedTools, expired, run, newest },
     ...rest,

@@ -232,7 +232,7 @@ export class VisibleSessions {
       hasMore = page.hasMore;
       for (const [index, { session, memory, at }] of page.sessions.entries()) {
         last = { at, sessionId: session.id };
-        const runs = kind === "failed" ? [failedRun(session)] : unfinishedRuns(session, memory);
+        const runs = kind === "failed" ? [failedRun(session, memory)] : unfinishedRuns(session, memory);
         const found = runs.filter((run) => run !== undefined && isWanted(run)) as ListedRun[];
         yield { found, last, isLast: !hasMore && index === page.sessions.length - 1 };
       }

@@ -42,7 +42,7 @@ export function runListContract(stage: StoreStage): void {
       expect(sessions).toMatchObject([{ memory: '{"run":{"id":"run-a"}}', at: NOON + 2, session: { id: "a" } }]);
     });
 
-    test("sessions whose last turn failed are listed by the failure, the newest first, archived ones too", async () => {
+    test("sessions of which a run failed are listed by the failure, the newest first, archived ones too", async () => {
       const { floor } = stage;
       const sessions = [
         floor.session("a", failure(NOON + 1)),

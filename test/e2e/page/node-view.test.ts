@@ -89,7 +89,7 @@ describePage("the node view", (open) => {
       .click();
     await page.getByText("No run is under way, and none waits.").waitFor();
     expect(await runsOfNode(own)).toEqual([]);
-    const failures = page.getByRole("region", { name: "Sessions whose last turn failed" }).first();
+    const failures = page.getByRole("region", { name: "Sessions with a failed turn" }).first();
     await failures.getByRole("row", { name: /The model's provider refused the request.* bob$/ }).waitFor();
     await page.getByRole("button", { name: "中文" }).click();
     await page.getByRole("heading", { name: "运行（0）" }).waitFor();

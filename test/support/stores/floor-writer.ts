@@ -67,9 +67,11 @@ export class FloorWriter {
       newIds: [],
       head: this.head,
       flags: {},
-      sessions: sessions.map((session) =>
-        sessionRowOf({ session, memory, runsAt, head: this.#seqs.get(session.id) ?? 0 }, news.get(session.id)),
-      ),
+      sessions: sessions.map((session) => {
+        const failedAt = session.failure && (session.failure.at ?? session.lastActivityAt);
+        const changed = { session, memory, runsAt, failedAt, head: this.#seqs.get(session.id) ?? 0 };
+        return sessionRowOf(changed, news.get(session.id));
+      }),
       messages: [],
       logs: [],
       events: [],

@@ -1462,6 +1462,8 @@ class ListedRun(TypedDict):
     """what its agent waits for."""
     failure: NotRequired[Failure]
     """why it failed."""
+    isFollowed: NotRequired[Literal[True]]
+    """a later turn of its session has begun since it failed."""
 
 
 class ListedRunAgain(TypedDict):

@@ -68,7 +68,7 @@ test("a run that its agent does not hold waits for the floor, and says why it be
   expect((await runsOf(ann))[0]!.worker).toBeUndefined();
 });
 
-test("a failed run is listed with its code and the provider's sentence until the next turn, also of an archived session", async () => {
+test("a failed run is listed with its code and the provider's sentence, also of an archived session and after a later turn", async () => {
   const ann = new E2eClient(node);
   const fail = async (content: string) => {
     const { id } = await ann.hold("general");
@@ -91,8 +91,22 @@ test("a failed run is listed with its code and the provider's sentence until the
     failure: { errorCode: "provider_unreachable", message: expect.stringMatching(/./), at: failed[1]!.at },
   });
   const stream = await ann.follow(second.id);
-  await accepted(ann.say(second.id, "nod"));
-  await stream.until("complete");
+  const turn = async (content: string) => {
+    const { runId } = await accepted(ann.say(second.id, content));
+    await stream.until(({ type, data }) => type === "complete" && data["runId"] === runId);
+    return runId;
+  };
+  await turn("nod");
+  const later = await runsOf(ann, "&state=failed");
+  expect(later.map(({ id, isFollowed }) => [id, isFollowed])).toEqual([
+    [second.runId, true],
+    [first.runId, undefined],
+  ]);
+  expect(later[0]!.failure).toEqual(failed[0]!.failure);
+  expect((await ann.see(second.id)).failure).toBeUndefined();
+  const again = await turn("offline");
+  expect((await runsOf(ann, "&state=failed")).map(({ id }) => id)).toEqual([again, first.runId]);
+  await accepted(node.delete(`/session/${second.id}`));
   expect((await runsOf(ann, "&state=failed")).map(({ id }) => id)).toEqual([first.runId]);
 });
 
