@@ -77,7 +77,7 @@ async function fill(file: string, sessions: number): Promise<void> {
     const floorId = `u:old${from}` as FloorId;
     const rows = Array.from({ length: Math.min(PER_FLOOR, sessions - from) }, (_, index) => {
       const session = oldSession(`old-${from + index}`, floorId, from + index);
-      return sessionRowOf({ session, memory: "{}", head: 0, runsAt: undefined }, undefined);
+      return sessionRowOf({ session, memory: "{}", head: 0, runsAt: undefined, failedAt: undefined }, undefined);
     });
     const change: FloorChange = {
       floorId,

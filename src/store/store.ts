@@ -401,7 +401,7 @@ export interface SessionSqlRow {
   last_activity_at: number;
   queued_at: number | undefined;
   due_at: number | undefined;
-  /** When its oldest unfinished run was accepted, and when its last turn failed, if it did. */
+  /** When its oldest unfinished run was accepted, and when the newest of its failed runs failed. */
   runs_at: number | undefined;
   failed_at: number | undefined;
   head: number;
