@@ -6,6 +6,7 @@ import { type DriveOptions, drive } from "../../src/cli/drive.ts";
 import type { Output } from "../../src/cli/printed-lines.ts";
 import { widthOf } from "../../src/cli/text-width.ts";
 import { createClient } from "../../src/client/client.ts";
+import { readPage } from "../docs/page.ts";
 import { keysFile } from "../support/clients/callers.ts";
 import { NodeUnderTest } from "../support/nodes/node-under-test.ts";
 import { freePort } from "../support/servers/free-port.ts";
@@ -125,6 +126,12 @@ it.concurrent.each(SPOKEN)(
     expect(sceneOf(text, 1)).toMatch(
       new RegExp(`^ {3}${names.music} 20 {2}█+░+█+$\n^ {3}${names.phone} 90 {3,}█+$`, "m"),
     );
+
+    const [title] = text.match(/^1 {2}.*$/m)!;
+    const shown = readPage("README.md").blocks.find(({ text }) => text.startsWith(`${title}\n`));
+    expect(shown !== undefined).toBe(spoken.scenes[0] === "A call interrupts the music");
+    // In the order of the page, which leaves some out.
+    if (shown) expect(call.filter((line) => toldIn(shown.text).includes(line))).toEqual(toldIn(shown.text));
 
     const smallTalk = toldIn(sceneOf(text, 2));
     expect(smallTalk).toContain(`${names.chat} ✗ ${told.refused}10 < 80 (lower_priority) “${spoken.smallTalk}”`);
