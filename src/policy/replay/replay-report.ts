@@ -4,7 +4,7 @@ import { isContinued } from "../../protocol/event.ts";
 import type { AgentTally } from "../../protocol/replay.ts";
 import { Tally } from "../tally.ts";
 import type { OlderSession } from "./recorded-inputs.ts";
-import type { ReplayedFloor, ReplayedRequest } from "./replay.ts";
+import { CLOCKS_MS, type ReplayedFloor, type ReplayedRequest } from "./replay.ts";
 
 /** Something that is otherwise with the other catalogue. */
 export interface Difference {
@@ -195,7 +195,7 @@ function firstDifference(
   const length = Math.max(before.length, after.length);
   for (let index = 0; index < length; index++) {
     const [one, other] = [before[index], after[index]];
-    if (one?.text === other?.text && one?.at === other?.at) continue;
+    if (one && other && one.text === other.text && Math.abs(one.at - other.at) <= CLOCKS_MS) continue;
     const at = Math.min(one?.at ?? Number.POSITIVE_INFINITY, other?.at ?? Number.POSITIVE_INFINITY);
     if (one?.text === other?.text) {
       const isLater = other!.at > one!.at;

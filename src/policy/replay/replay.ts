@@ -65,21 +65,32 @@ export function replayFloor(
   return replay.result();
 }
 
+/**
+ * How exactly the times of a log tell the time in which deadlines are measured, in ms: they are those of the wall clock,
+ * and each process begins within a ms of it.
+ */
+export const CLOCKS_MS = 5;
+
+const changesIn = (events: readonly LoggedServerEvent[]): number =>
+  events.filter(({ type }) => type === "session_transition" || type === "arbitration").length;
+
 /** The program of a session dies. */
 type Death = { readonly at: number; readonly index: number; readonly does: "die"; readonly sessionId: SessionId };
-type Input = Exclude<RecordedInput, { does: "lapse" }> | Death;
+type Input = RecordedInput | Death;
 
 /**
- * Programs die so that their sessions lapse when the log says: one and a half leases before. The log does not say when
- * a program was last heard from, so with the same lease its session may lapse up to half a lease earlier.
+ * With the lease that it had, a session lapses when the log says. With another one its program dies so that it would have
+ * lapsed then: one and a half leases before. The log does not say when a program was last heard from.
  */
 function withDeaths(inputs: readonly RecordedInput[], { catalog, former }: ReplayOptions): Input[] {
-  const leaseOf = (agentId: string): number | undefined =>
-    [...(former?.values() ?? []), catalog].map((each) => each.agents.get(agentId)?.leaseMs).find(Boolean);
+  const leasesOf = (agentId: string): (number | undefined)[] =>
+    [...(former?.values() ?? []), catalog].map((each) => each.agents.get(agentId)?.leaseMs);
   const firstAt = inputs[0]?.at ?? 0;
   const all = inputs.flatMap((input): Input[] => {
     if (input.does !== "lapse") return [input];
-    const leaseMs = leaseOf(input.agentId);
+    const leases = leasesOf(input.agentId);
+    const leaseMs = leases.find((each) => each !== undefined);
+    if (leases.every((each) => each === leaseMs)) return [input];
     const at = Math.max(firstAt, input.at - 1.5 * (leaseMs ?? 0));
     return leaseMs === undefined ? [] : [{ at, index: input.index, does: "die", sessionId: input.sessionId }];
   });
@@ -142,6 +153,9 @@ export class Replay {
       yield;
     }
     this.#passTo(this.#endedAt, Number.POSITIVE_INFINITY);
+    // A deadline with which the log ends.
+    if (changesIn(this.#log.events) < changesIn(this.#events))
+      this.#passTo(this.#endedAt + CLOCKS_MS, Number.POSITIVE_INFINITY);
   }
 
   result(): ReplayedFloor {
@@ -199,7 +213,7 @@ export class Replay {
     const { sessionId } = input;
     if (input.does === "request") return this.#request(input);
     if (!this.#floor.session(sessionId)) return;
-    if (input.does === "die") return this.#die(input);
+    if (input.does === "die" || input.does === "lapse") return this.#die(input);
     this.#reviveFor(input);
     switch (input.does) {
       case "turn":
@@ -279,9 +293,9 @@ export class Replay {
     this.#send({ type: isAll ? "floor.stop_all" : "floor.stop" });
   }
 
-  #die({ sessionId, index }: Death): void {
+  #die({ does, sessionId, index }: Death | Extract<RecordedInput, { does: "lapse" }>): void {
     this.#dying.set(sessionId, index);
-    this.#record(this.#floor.die(sessionId));
+    this.#record(does === "die" ? this.#floor.die(sessionId) : this.#floor.lapse(sessionId));
   }
 
   /** What comes after a session's lapse shows that its program is there again. What came before was no sign in time. */

@@ -16,6 +16,9 @@ const REPLAYED = [
   ),
   ...["ended-while-writing", "interactions", "messages", "turns"].map((name) => `/contract/turns/${name}.test.ts`),
   "/contract/sessions/forks.test.ts",
+  // Nodes that are killed, frozen or restarted, and several nodes on one database.
+  ...["frozen", "leases", "programs", "restart"].map((name) => `/e2e/crash/${name}.test.ts`),
+  ...["leases", "rolling-restart", "workers"].map((name) => `/e2e/cluster/${name}.test.ts`),
 ];
 
 export const isReplayed = (file: string | undefined): boolean => REPLAYED.some((each) => file?.endsWith(each));

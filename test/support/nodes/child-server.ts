@@ -82,17 +82,23 @@ export async function makeInstallation(
   // JSON is valid YAML.
   const text = JSON.stringify(catalog);
   await writeFile(config, text);
+  /** The catalogues of single nodes. */
+  const others: string[] = [];
   let isChecked = settings["INTERLOCK_STORE"] === undefined;
   atEnd(async () => {
     if (!isChecked || !(await stat(config)).isFile() || !existsSync(file)) return;
     if ((await readFile(config, "utf8")) !== text) return;
     // The file after the nodes, opened without them.
-    await checkStoredFloors(openSqliteStore({ file, clock: new StandingClock(), log: new KeptLog() }), text);
+    const store = openSqliteStore({ file, clock: new StandingClock(), log: new KeptLog() });
+    await checkStoredFloors(store, text, others);
   });
   const common = { PORT: "0", INTERLOCK_STORE: `sqlite:${file}`, INTERLOCK_CONFIG: config, ...settings };
   const begin = ({ settings: more = {}, catalog: own, ...options }: StartOptions = {}) => {
     const itsConfig = own && { INTERLOCK_CONFIG: join(folder, `agents-${randomUUID()}.yaml`) };
-    if (itsConfig) writeFileSync(itsConfig.INTERLOCK_CONFIG, JSON.stringify(own));
+    if (itsConfig) {
+      others.push(JSON.stringify(own));
+      writeFileSync(itsConfig.INTERLOCK_CONFIG, others.at(-1)!);
+    }
     const server = new ChildServer({ ...common, ...itsConfig, ...more }, options);
     atEnd(() => server.kill());
     return server;
