@@ -458,6 +458,27 @@ describe("the outcome", () => {
     expect(run()).toEqual(proved);
   });
 
+  test("of the car is the same on a machine that is so busy that hours pass between two looks at the clock", async () => {
+    const print = async () => {
+      let printed = "";
+      const out = {
+        write(piece: string) {
+          printed += piece;
+        },
+      };
+      const progress = { write: () => undefined, isTTY: true };
+      const code = await proveCatalog("config/car.yaml", out, { sessions: 1, env: {}, progress });
+      return { code, printed };
+    };
+    const idle = await print();
+    expect(idle.printed).toContain("every reachable state");
+    let hours = 0;
+    const looks = vi.spyOn(performance, "now").mockImplementation(() => ++hours * 3_600_000);
+    onTestFinished(() => looks.mockRestore());
+    expect(await print()).toEqual(idle);
+    expect(hours).toBeGreaterThan(0);
+  });
+
   test("is a fault of the prover, if what was found does not play", async () => {
     let left = 1;
     // The rule is broken once, and not when the script is played.
@@ -538,8 +559,10 @@ claims:
       1 session   every reachable state         15 states, 50 steps
       2 sessions  every reachable state         47 states, 249 steps
     Not explored: more than 2 sessions to the end, users with preferences, switches
-    to another agent, turns (they act as requests, pauses and ends), two agents
-    disabled at once, and flags that change while an agent is disabled.
+    to another agent, turns, schedules and moves between zones (they act as
+    requests, pauses and ends), budgets (they refuse turns before the floor is
+    asked), two agents disabled at once, and flags that change while an agent is
+    disabled.
 
     Every invariant holds, and 1 claim, with up to 2 sessions at a time.
 
