@@ -1,40 +1,20 @@
 import type { lookup as lookUp } from "node:dns";
-import { BlockList, isIP, type LookupFunction } from "node:net";
+import { isIP, type LookupFunction } from "node:net";
+import ipaddr from "ipaddr.js";
 
-/** Addresses outside the public Internet, from IANA's registries of special-purpose addresses. */
-const SPECIAL = [
-  "0.0.0.0/8",
-  "10.0.0.0/8",
-  "100.64.0.0/10",
-  "127.0.0.0/8",
-  "169.254.0.0/16",
-  "172.16.0.0/12",
-  "192.0.0.0/24",
-  "192.0.2.0/24",
-  "192.88.99.0/24",
-  "192.168.0.0/16",
-  "198.18.0.0/15",
-  "198.51.100.0/24",
-  "203.0.113.0/24",
-  "224.0.0.0/4",
-  "240.0.0.0/4",
-];
-/** IPv6 addresses outside 2000::/3 are never public. These ranges inside it are special, or contain IPv4 addresses. */
-const SPECIAL_6 = ["2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"];
-
-const special = listOf([...SPECIAL, ...SPECIAL_6]);
-const global6 = listOf(["2000::/3"]);
+/** IPv6 addresses outside it are never public. */
+const GLOBAL_6 = ipaddr.IPv6.parseCIDR("2000::/3");
 
 /** Whether an address may be contacted: a public address, or one in a network that the operator lists. */
 export function createAddressCheck(networks: readonly string[]): (address: string) => boolean {
-  const listed = listOf(networks);
+  const listed = networks.map(parseNetwork);
   return (address) => {
-    const plain = unmapped(address);
-    const version = isIP(plain);
-    if (version === 0) return false;
-    const family = version === 4 ? "ipv4" : "ipv6";
-    if (listed.check(plain, family)) return true;
-    return !special.check(plain, family) && (version === 4 || global6.check(plain, "ipv6"));
+    const plain = address.replace(/%.*$/, "");
+    // ipaddr.js takes `::10.0.0.1`, which is reachable nowhere, for `::ffff:10.0.0.1`.
+    if (isIP(plain) === 0 || /^::\d+\./.test(plain)) return false;
+    const ip = ipaddr.process(plain);
+    if (listed.some((network) => asIPv6(ip).match(network))) return true;
+    return ip.range() === "unicast" && (ip.kind() === "ipv4" || ip.match(GLOBAL_6));
   };
 }
 
@@ -57,24 +37,11 @@ export function guardLookup(
   };
 }
 
-function listOf(networks: readonly string[]): BlockList {
-  const list = new BlockList();
-  for (const network of networks) {
-    const [address = "", bits] = network.split("/");
-    const version = isIP(address);
-    const prefix = bits === undefined ? (version === 6 ? 128 : 32) : Number(bits);
-    list.addSubnet(address, prefix, version === 6 ? "ipv6" : "ipv4");
-  }
-  return list;
+function parseNetwork(network: string): [ipaddr.IPv6, number] {
+  const [address = "", bits] = network.split("/");
+  const ip = ipaddr.parse(address);
+  const outside = ip.kind() === "ipv4" ? 96 : 0;
+  return [asIPv6(ip), bits === undefined ? 128 : outside + Number(bits)];
 }
 
-/** `::ffff:10.0.0.1` and `::ffff:a00:1` are 10.0.0.1. */
-function unmapped(address: string): string {
-  const plain = address.replace(/%.*$/, "");
-  if (isIP(plain) !== 6) return plain;
-  const { hostname } = new URL(`http://[${plain}]/`);
-  const [, high, low] = /^\[::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})\]$/.exec(hostname) ?? [];
-  if (high === undefined || low === undefined) return plain;
-  const [first, second] = [Number.parseInt(high, 16), Number.parseInt(low, 16)];
-  return [first >> 8, first & 255, second >> 8, second & 255].join(".");
-}
+const asIPv6 = (ip: ipaddr.IPv4 | ipaddr.IPv6): ipaddr.IPv6 => ("octets" in ip ? ip.toIPv4MappedAddress() : ip);

@@ -145,10 +145,25 @@ test.each([
   ["::ffff:10.0.0.1", false],
   ["64:ff9b::a00:1", false],
   ["2002:a00:1::", false],
+  ["::8.8.8.8", false],
+  ["4000::1", false],
+  ["010.8.8.8", false],
+  ["127.1", false],
   ["2606:4700::1111", true],
   ["nonsense", false],
 ])("the address check says whether %s is public: %s", (address, isPublic) => {
   expect(createAddressCheck([])(address)).toBe(isPublic);
+});
+
+test.each([
+  ["10.0.0.0/8", "10.1.2.3", true],
+  ["10.1.2.3", "10.1.2.4", false],
+  ["10.0.0.0/8", "::ffff:10.1.2.3", true],
+  ["::ffff:10.0.0.0/104", "10.1.2.3", true],
+  ["fe80::/10", "fe80::1%eth0", true],
+  ["::1", "127.0.0.1", false],
+])("with the network %s listed, the address check says whether %s may be reached: %s", (network, address, may) => {
+  expect(createAddressCheck([network])(address)).toBe(may);
 });
 
 test("extracting the text of any page takes time in proportion to its length", () => {
