@@ -34,10 +34,22 @@ export interface StoreSecret {
 export interface FloorStore {
   loadFloor(id: FloorId): Promise<FloorRecord | undefined>;
   /**
-   * Commit a floor's change durably, all of it or nothing. `conflict`: the floor's version is not the expected one, or
-   * a key of the change (session, message, receipt) exists. `OverBudget`: a count is above its `max`. Either way
-   * nothing was written. Changes of several floors may share a transaction, but none
-   * fails because of another (rule C5).
+   * Commit a floor's change durably. `conflict`: W1, W3, W4 or W6 does not hold. `OverBudget`: a count is above its
+   * `max` (W7). Rejects if the change refers to a missing row (W5).
+   *
+   * It is written twice: in TypeScript for SQLite (`sqlite/rows/`), and in PL/pgSQL (`migrations/postgres/functions/`).
+   * Both keep these, which both cite, as does a test of the contract in `test/contract/store/` for each:
+   * - W1: The change is committed from the version `expected` only, which becomes `expected + 1`.
+   * - W2: All of the change is written, with the one `along`, or nothing of it.
+   * - W3: A session's id and a receipt's key are unique in the store, and a message's id in its session. One that
+   *   exists is a conflict.
+   * - W4: None of `newIds` is a session's, nor that of a deleted session whose tombstone is kept.
+   * - W5: Messages, log lines and events are written to sessions of the change's floor only.
+   * - W6: A staged session becomes a session once, with all its messages. One that is missing is a conflict.
+   * - W7: A change counts in all its budgets, or is refused and counts in none.
+   * - W8: A line of a message's log that is written again is stored once.
+   * - W9: A deleted session's notices go with it, before the change's own are added.
+   * - W10: No change fails because of another with which it shares a transaction (rule C5).
    */
   commit(change: FloorChange): Promise<CommitOutcome>;
   /** Whether a floor still has this version (rule C1). A store with exclusive access to its data may return true. */

@@ -32,3 +32,17 @@ test("a file whose statements follow a rule names it in its first line", () => {
   });
   expect(missing).toEqual([]);
 });
+
+test("the invariants of a commit are cited by both that carry it out, and by a test for each", () => {
+  const textOf = (folder: string) =>
+    readdirSync(join(ROOT, folder), { recursive: true, encoding: "utf8" })
+      .filter((file) => /\.(?:ts|sql)$/.test(file))
+      .map((file) => readFileSync(join(ROOT, folder, file), "utf8"))
+      .join("\n");
+  const invariants = [...textOf("src/store").matchAll(/^ {3}\* - (W\d+): /gm)].map(([, name]) => name!);
+  expect(invariants.length).toBeGreaterThan(5);
+  for (const folder of ["src/store/sqlite", "migrations/postgres/functions", "test/contract/store"]) {
+    const cited = new Set(textOf(folder).match(/\bW\d+\b/g));
+    expect([...cited].toSorted(), folder).toEqual(invariants.toSorted());
+  }
+});

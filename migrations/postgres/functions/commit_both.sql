@@ -1,4 +1,4 @@
--- Commits changes of two floors, or nothing of either, in the order in which they are given. A conflict of one is a
+-- Commits changes of two floors, or nothing of either (W2), in the order in which they are given. A conflict of one is a
 -- unique_violation, as a taken key is, so that the other is undone.
 CREATE OR REPLACE FUNCTION commit_both(changes json) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,5 +1,5 @@
 -- Commits changes of one or two floors, if what they add to budgets stays within them. Returns null when that is done, and
--- otherwise the budgets that are used up; nothing is written then. A conflict is a unique_violation, as in commit_both.
+-- otherwise the budgets that are used up; nothing is written then (W7). A conflict is a unique_violation, as in commit_both.
 -- The rows of budgets are locked first and in one order, before those of floors, so two of these never wait for each other;
 -- other commits lock no row of a budget.
 CREATE OR REPLACE FUNCTION commit_counted(counts json, changes json) RETURNS json LANGUAGE plpgsql AS $$

@@ -1,7 +1,8 @@
 -- Commits a floor's whole change, or nothing of it. Returns false when the floor's version is not the expected one, or when
 -- an id of `new_ids` belongs to a session or to a tombstone. A taken key is a unique_violation. It is called as a statement
--- of its own, so that the call is the transaction. Locks are taken in one order everywhere: the floor, then sessions,
--- effects and receipts, each by their keys; so two changes never wait for each other. Lists are null when they are empty.
+-- of its own, so that the call is the transaction (W2). W1 to W10 are the invariants of `commit` in src/store/store.ts.
+-- Locks are taken in one order everywhere: the floor, then sessions, effects and receipts, each by their keys; so two
+-- changes never wait for each other. Lists are null when they are empty.
 CREATE OR REPLACE FUNCTION commit_floor(change json) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
   new     record;
@@ -13,12 +14,13 @@ BEGIN
     floor_hash smallint, new_ids text[], adopted json, sessions json, messages json, logs json, events json,
     effects_removed text[], effects_added json, receipts json, deleted json, usage json, notices json);
 
-  -- Another commit may take one of these ids after this check; the version or the unique key then reports a conflict.
+  -- W4. Another commit may take one of these ids after this check; the version or the unique key then reports a conflict.
   IF new.new_ids IS NOT NULL AND (EXISTS (SELECT FROM sessions WHERE id = ANY (new.new_ids))
       OR EXISTS (SELECT FROM tombstones WHERE session_id = ANY (new.new_ids))) THEN
     RETURN false;
   END IF;
 
+  -- W1.
   IF new.expected = 0 THEN
     INSERT INTO floors (id, version, head, format, flags, snapshot, reserved, alarm, floor_hash)
       VALUES (new.floor_id, 1, new.head, new.format, new.flags, new.snapshot, new.reserved, new.alarm, new.floor_hash)
@@ -31,8 +33,7 @@ BEGIN
   END IF;
   IF NOT FOUND THEN RETURN false; END IF;
 
-  -- A staged session becomes a session of this floor, with its messages. One that is gone makes the change a conflict. No
-  -- other session has an id like a staged one's.
+  -- W6. No other session has an id like a staged one's.
   IF new.adopted IS NOT NULL THEN
     UPDATE sessions SET id = a.session_id, floor_key = this, state = 'created'
       FROM json_to_recordset(new.adopted) AS a (session_id text, staged_as text)
@@ -43,11 +44,12 @@ BEGIN
     END IF;
   END IF;
 
+  -- Unique indexes keep W3, of sessions, messages and receipts.
   IF new.sessions IS NOT NULL THEN PERFORM write_sessions(this, new.sessions); END IF;
   IF new.messages IS NOT NULL THEN PERFORM write_messages(this, new.messages); END IF;
 
   IF new.logs IS NOT NULL THEN
-    -- A line that is there already is the same line.
+    -- W8. The line of a session on another floor has no key, which its column refuses (W5).
     INSERT INTO message_logs (session_key, message_key, id, stream, text, at)
       SELECT l.session_key,
           (SELECT m.message_key FROM messages m WHERE m.session_key = l.session_key AND m.id = l.message_id),
@@ -64,6 +66,7 @@ BEGIN
   END IF;
 
   IF new.events IS NOT NULL THEN
+    -- A session on another floor has no key here, and an event has a seq and a session's key, or neither (W5).
     INSERT INTO events (floor_key, floor_seq, session_key, seq, type, request_id, at, json)
       SELECT this, e.floor_seq,
           (SELECT s.session_key FROM sessions s WHERE s.id = e.session_id AND s.floor_key = this),
@@ -97,7 +100,7 @@ BEGIN
   END IF;
 
   IF new.deleted IS NOT NULL THEN PERFORM delete_sessions(this, new.deleted); END IF;
-  -- After the deletions, which end the lanes of their sessions.
+  -- W9: after the deletions, which end the lanes of their sessions.
   IF new.notices IS NOT NULL THEN PERFORM add_notices(this, new.notices); END IF;
   RETURN true;
 END $$;

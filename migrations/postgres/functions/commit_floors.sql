@@ -1,6 +1,6 @@
 -- Commits changes of different floors in one transaction, in the order in which they are given: for each of them what
 -- commit_floor returns. Null: nothing was done, because one of them failed, or would have waited for another transaction
--- for longer than 20 ms. The caller commits each alone then. Groups of several nodes take locks on receipts, sessions and
+-- for longer than 20 ms. The caller commits each alone then (W10). Groups of several nodes take locks on receipts, sessions and
 -- effects in no common order; giving up early breaks every deadlock before it is one, and no floor waits long for another's.
 CREATE OR REPLACE FUNCTION commit_floors(changes json) RETURNS boolean[] LANGUAGE plpgsql AS $$
 BEGIN

@@ -37,6 +37,7 @@ export function budgetContract(stage: StoreStage): void {
       }
     });
 
+    // W7.
     test("a change that is refused says for how many there is room, and counts in none of its budgets", async () => {
       const { floor } = stage;
       const other = counted({ scope: "runs of all", ownerId: undefined, max: 9 });

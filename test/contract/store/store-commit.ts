@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { EffectId, FloorId, MessageId, SessionId } from "../../../src/protocol/ids.ts";
 import type { RunEffect } from "../../../src/protocol/internal/effect.ts";
 import { floorHash } from "../../../src/protocol/internal/floor-hash.ts";
+import type { FloorChange } from "../../../src/store/store.ts";
 import { FloorWriter, makeMessage, NOON } from "../../support/stores/floor-writer.ts";
 import type { StoreStage } from "./store-contract.ts";
 
@@ -25,6 +26,7 @@ export function commitContract(stage: StoreStage): void {
       expect(await store.confirm(floor.id, 1)).toBe(true);
     });
 
+    // W1.
     test("a change made from another version is a conflict, and is not written", async () => {
       const { store, floor } = stage;
       await floor.write({ sessions: [floor.session("a")] });
@@ -46,6 +48,7 @@ export function commitContract(stage: StoreStage): void {
       expect(await store.findReceipts([{ caller: "ann", commandId: "c" }])).toEqual([]);
     });
 
+    // W2.
     test("changes of two floors are committed together, and a conflict of either writes nothing of both", async () => {
       const { store, floor } = stage;
       const other = new FloorWriter(store, "u:ann/rear");
@@ -122,6 +125,7 @@ export function commitContract(stage: StoreStage): void {
       expect((await store.loadFloor(floor.id))?.version).toBe(50);
     });
 
+    // W10.
     test("a conflict or a fault of one floor does not affect other floors of the same group", async () => {
       const { store } = stage;
       const floors = Array.from({ length: 40 }, (_, index) => new FloorWriter(store, `u:user${index}`));
@@ -143,6 +147,7 @@ export function commitContract(stage: StoreStage): void {
       expect(await store.loadSession("s12" as SessionId)).toBeDefined();
     });
 
+    // W3, with the two on ids below.
     test("a receipt's key is unique across all floors", async () => {
       const { store } = stage;
       const [ann, bob] = [new FloorWriter(store, "u:ann"), new FloorWriter(store, "u:bob")];
@@ -173,6 +178,7 @@ export function commitContract(stage: StoreStage): void {
       expect((await store.whereIs(A))?.floorId).toBe("u:ann");
     });
 
+    // W4.
     test("a change that creates an id writes nothing if the id is or was in use", async () => {
       const { store } = stage;
       const [ann, bob] = [new FloorWriter(store, "u:ann"), new FloorWriter(store, "u:bob")];
@@ -202,6 +208,32 @@ export function commitContract(stage: StoreStage): void {
       expect(await floor.write(add("a", "second"))).toBe("conflict");
       expect(await floor.write(add("b", "other"))).toBe("committed");
       expect((await store.findMessage(A, M))?.content).toBe("first");
+    });
+
+    // W5.
+    test("a change writes to sessions of its own floor only, or nothing", async () => {
+      const { store } = stage;
+      const [ann, bob] = [new FloorWriter(store, "u:ann"), new FloorWriter(store, "u:bob")];
+      await ann.write({ sessions: [ann.session("a")], messages: [{ kind: "add", message: makeMessage("a", "m") }] });
+      await bob.write({ sessions: [bob.session("b")] });
+      const line = { id: "1", stream: "stdout", text: "", timestamp: NOON } as const;
+      const changes: Partial<FloorChange>[] = [
+        { messages: [{ kind: "add", message: makeMessage("a", "n") }] },
+        { messages: [{ kind: "append", sessionId: A, id: M, text: "x" }] },
+        { logs: [{ sessionId: A, messageId: M, line }] },
+        { events: [bob.event("session_updated", {}, { session: "a" })] },
+        { events: [bob.event("session_updated", {}, { session: "missing" })] },
+      ];
+      for (const change of changes) {
+        const outcome = await store
+          .commit(bob.change({ ...change, receipts: [bob.receipt("c")] }))
+          .catch(() => "fault");
+        expect(outcome, JSON.stringify(change)).toBe("fault");
+      }
+      expect((await store.loadFloor(bob.id))?.version).toBe(1);
+      expect(await store.findReceipts([{ caller: "bob", commandId: "c" }])).toEqual([]);
+      expect((await store.findMessage(A, M))?.content).toBe(makeMessage("a", "m").content);
+      expect(await store.findMessage(A, "n" as MessageId)).toBeUndefined();
     });
 
     test("a session's row is replaced completely, with its machine's context", async () => {

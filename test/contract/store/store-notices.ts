@@ -97,6 +97,7 @@ export function noticeContract(stage: StoreStage): void {
       expect(ids.toSorted((one, other) => one - other)).toEqual(Array.from({ length: 20 }, (_, n) => n));
     });
 
+    // W9.
     test("a deleted session's notices go with it, and that of its deletion stays", async () => {
       const { store, floor } = stage;
       await write([notice("1"), notice("2", { hook: "other" }), notice("3", { subject: "b" })]);

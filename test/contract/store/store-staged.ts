@@ -61,6 +61,7 @@ export function stagedContract(stage: StoreStage): void {
       expect((await stage.store.whereIs(A))?.floorId).toBe("s:a");
     });
 
+    // W6, with the next.
     test("a change with missing staged sessions is a conflict, and leaves nothing", async () => {
       const { store, floor } = stage;
       await floor.write();

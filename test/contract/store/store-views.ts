@@ -104,6 +104,7 @@ export function messageContract(stage: StoreStage): void {
 /** What clients see of floors, of what messages have besides their text, and in which order. */
 export function viewContract(stage: StoreStage): void {
   describe("details of messages", () => {
+    // W8.
     test("log lines are paged in their order, and a repeated line is stored once", async () => {
       const { store, floor } = stage;
       const adds = ["m1", "m2"].map((name) => ({ kind: "add" as const, message: makeMessage("a", name) }));

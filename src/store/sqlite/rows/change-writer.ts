@@ -67,13 +67,15 @@ export class ChangeWriter {
   }
 
   /**
-   * Write the change. A conflict writes nothing.
-   * @throws Error if a key occurs twice in the change, or the change refers to a missing row
+   * Write the change. A conflict writes nothing, and the transaction is rolled back after an error (W2).
+   * @throws Error if the id of a session or message occurs twice in the change, or it refers to a missing row
    */
   write(change: FloorChange): WriteOutcome {
     const { floorId, expected, newIds, sessions, messages, staged = [] } = change;
     const floor = this.#known.floors.get(floorId) ?? this.#findFloor.get(floorId);
+    // W1.
     if ((floor?.version ?? 0) !== expected) return this.#conflict(floorId);
+    // W6.
     if (!staged.every((history) => this.staged.isThere(history))) return "conflict";
     let stored = this.#find(sessions);
     if (this.#conflicts(newIds, messages, floor?.key, stored)) return "conflict";
@@ -101,6 +103,7 @@ export class ChangeWriter {
     return new Map(sessions.map(({ id }) => [id, this.#sessions.find(id)]));
   }
 
+  /** Whether an id of the change is in use (W3, W4). */
   #conflicts(
     newIds: readonly SessionId[],
     messages: readonly MessageWrite[],
@@ -133,7 +136,7 @@ export class ChangeWriter {
     return key;
   }
 
-  /** The same for an existing floor. The update compares the version once more. */
+  /** The same for an existing floor. The update compares the version once more (W1). */
   #continueFloor(change: FloorChange, { key }: KnownFloor): number | undefined {
     const { floorId, expected, receipts } = change;
     if (!this.#addReceipts(receipts, key)) return undefined;
@@ -145,7 +148,7 @@ export class ChangeWriter {
     return key;
   }
 
-  /** Add all receipts, or none if one key exists. */
+  /** Add all receipts, or none if one key exists (W3). */
   #addReceipts(receipts: readonly Receipt[], floorKey: number): boolean {
     for (const [index, { caller, commandId, bodyHash, at, reply }] of receipts.entries()) {
       if (this.#addReceipt.run(caller, commandId, floorKey, bodyHash, at, reply).changes === 1) continue;
@@ -166,6 +169,7 @@ export class ChangeWriter {
       const known = keys.get(id);
       if (known !== undefined) return known;
       const session = this.#sessions.find(id);
+      // W5.
       if (session?.floorKey !== floorKey) throw new Error(`there is no session ${id} on this floor`);
       keys.set(id, session.key);
       return session.key;
@@ -181,7 +185,7 @@ export class ChangeWriter {
     }
   }
 
-  /** What no other row of the change needs: effects, deleted sessions, and the notices of webhooks. */
+  /** What no other row of the change needs: effects, deleted sessions, and the notices of webhooks after them (W9). */
   #writeEnds({ effectsRemoved, effectsAdded, deleted, notices }: FloorChange, floorKey: number): void {
     for (const id of effectsRemoved) this.#removeEffect.run(id);
     for (const { id, floorId, kind: _, dueAt, ...payload } of effectsAdded) {

@@ -63,7 +63,7 @@ export class JobWriter {
 
   /**
    * Run jobs of many floors in one transaction. If one of them makes it fail, each runs again in a transaction of its
-   * own, so that no job fails because of another (rule C5).
+   * own, so that no job fails because of another (W10, rule C5).
    */
   commit(jobs: readonly Job[]): Result[] {
     const outcomes = this.transact(jobs);
@@ -150,6 +150,7 @@ export class JobWriter {
   }
 
   /** Write the change, if what it adds to budgets stays within them. */
+  /** Count in all budgets and write the change, or nothing of both (W7). */
   #writeCounted(job: ChangeJob, budgets: readonly BudgetCount[]): WriteOutcome {
     this.#db.exec("SAVEPOINT counted");
     const outcome = this.#changes.usage.count(budgets) ?? this.#writeChange(job);

@@ -79,6 +79,7 @@ export class MessageRowWriter {
     }
   }
 
+  /** A line that is there already is the same line (W8). */
   addLog(sessionKey: number, { messageId, line }: LogLineWrite): void {
     const stored = this.#find.get(sessionKey, messageId);
     if (!stored) throw new Error(`there is no message ${messageId} to log for`);
