@@ -136,6 +136,7 @@ test("a user may not act for another user: forbidden, and nothing is created", a
   for (const answer of [
     bob.post("/session/create", { userId: "ann", agentId: "chat" }),
     bob.post("/session/create", { userId: "ann", zone: "rear", agentId: "chat", activate: true }),
+    bob.post("/session/create", { userId: "ann", zone: "*", agentId: "chat" }),
     bob.post("/message", { type: "chat", content: "hello", userId: "ann" }),
     bob.get("/events?userId=ann"),
   ]) {
