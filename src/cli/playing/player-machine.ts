@@ -32,7 +32,7 @@ export type PlayerRequest = "create" | "activate" | "resume" | "pause" | "archiv
 export type Phase =
   /** It has no session, and does not want one. */
   | "away"
-  /** A former bridge left a session; its state is not known yet. The player stays as it is. */
+  /** A former bridge left a session, or it goes on as another one, whose state is not known yet. The player stays as it is. */
   | "joining"
   /** It wants the floor. Until the node has decided, the player stays as its user left it. */
   | "asking"
@@ -79,7 +79,9 @@ export type PlayerEvent =
   /** The request was refused by a decision of the floor. */
   | { type: "refused"; say: string }
   /** The request was for a session that does not exist any more. */
-  | { type: "vanished" }
+  | { type: "vanished"; sessionId?: string | undefined }
+  /** The session goes on as another one, for example on another floor. `isAnswer`: that was the answer to the request. */
+  | { type: "moved"; from: string; to: string; isAnswer?: boolean }
   /** The request failed, and not by a decision: an expired token, an unknown agent. */
   | { type: "faulted" }
   /** The request has no answer yet: the node is away. It is sent again. */
@@ -178,9 +180,9 @@ function react(draft: Draft, event: PlayerEvent): void {
     case "refused":
       return noteRefusal(draft, event.say);
     case "vanished":
-      draft.request = undefined;
-      forget(draft);
-      return draft.phase === "over" ? send(draft) : enter(draft, "lost");
+      return noteVanished(draft, event.sessionId);
+    case "moved":
+      return noteMove(draft, event);
     case "faulted":
       return noteFault(draft);
     case "unanswered":
@@ -252,9 +254,33 @@ function noteAnswer(draft: Draft, { sessionId, known, say }: Extract<PlayerEvent
       draft.sessionId = sessionId;
       draft.effects.push({ type: "follow", sessionId });
     }
-    note(draft, known);
+    if (sessionId === draft.sessionId) note(draft, known);
   }
   AFTER_REQUEST[draft.phase]?.(draft, done, say);
+}
+
+function noteVanished(draft: Draft, sessionId: string | undefined): void {
+  draft.request = undefined;
+  if (sessionId !== undefined && sessionId !== draft.sessionId) return sendAgain(draft);
+  forget(draft);
+  if (draft.phase === "over") send(draft);
+  else enter(draft, "lost");
+}
+
+function noteMove(draft: Draft, { from, to, isAnswer }: Extract<PlayerEvent, { type: "moved" }>): void {
+  if (isAnswer) draft.request = undefined;
+  if (draft.sessionId === from) {
+    draft.sessionId = to;
+    draft.known = undefined;
+    if (/^(asking|heard|held)$/.test(draft.phase)) draft.phase = "joining";
+    draft.effects.push({ type: "follow", sessionId: to });
+  }
+  if (isAnswer) sendAgain(draft);
+}
+
+/** The answer was about a former session: what is still wanted is requested of the present one. */
+function sendAgain(draft: Draft): void {
+  if (/^(asking|yielding|ending|over)$/.test(draft.phase)) send(draft);
 }
 
 function noteRefusal(draft: Draft, say: string): void {

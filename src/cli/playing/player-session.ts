@@ -5,6 +5,8 @@
 
 import { randomUUID } from "node:crypto";
 import { type Client, ClientError, keepLease, type Lease, type SessionAnswer } from "../../client/interlock-client.ts";
+import type { ServerEvent } from "../../client/server-event.ts";
+import { isContinued } from "../../protocol/event.ts";
 import { parseLogPosition } from "../../protocol/position.ts";
 import type { Session } from "../../protocol/session.ts";
 import { readState } from "../../protocol/written-state.ts";
@@ -177,18 +179,20 @@ export class PlayerSession {
       } catch (error) {
         if (!(error instanceof ClientError)) throw error;
         const isUnanswered = error.wantsRepeat && request !== "archive" && !this.#leaving.signal.aborted;
-        if (!isUnanswered) return this.#fail(error);
+        if (!isUnanswered) return this.#fail(error, sessionId);
         this.#take({ type: "unanswered" });
         await pauseFor(AGAIN_MS);
       }
     }
   }
 
-  #fail(error: ClientError): void {
+  #fail(error: ClientError, sessionId: string | undefined): void {
     // After another failure an earlier attempt may still have made the session.
     if (/^(bad_request|rejected|.*_not_found)$/.test(error.code)) this.#creation = undefined;
-    if (GONE.has(error.code)) return this.#take({ type: "vanished" });
-    const { decision } = error.facts;
+    const { decision, replacedBy } = error.facts;
+    if (sessionId !== undefined && replacedBy !== undefined)
+      return this.#take({ type: "moved", from: sessionId, to: replacedBy, isAnswer: true });
+    if (GONE.has(error.code)) return this.#take({ type: "vanished", sessionId });
     if (error.code === "rejected" && decision) {
       this.#listener.onFault(undefined);
       return this.#take({ type: "refused", say: decision.say ?? error.message });
@@ -262,22 +266,30 @@ export class PlayerSession {
     const { session, position } = await this.#client.loadSession({ sessionId }, { signal });
     lease.note(session as Session);
     if (!this.#isCurrent(sessionId)) return;
+    const { replacedBy } = session as Session;
+    if (replacedBy !== undefined) return this.#take({ type: "moved", from: sessionId, to: replacedBy });
     this.#take({ type: "known", known: knownBy({ session: session as Session, position }) });
     for await (const event of this.#client.openSession(sessionId, { position, signal })) {
       if (!this.#isCurrent(sessionId) || event.type === "reset") return;
-      const { epoch = "" } = parseLogPosition(position) ?? {};
-      const { seq = 0 } = event;
-      if (event.type === "session_transition") {
-        const { to, level = 0, reason, by } = event.data;
-        const [state] = readState(to);
-        const cause = by ? `${reason} by ${by.agentId}` : (reason ?? "");
-        this.#take({ type: "known", known: { epoch, seq, state, level, cause, isLapsed: reason === "lease_expired" } });
-      } else if (event.type === "arbitration" && event.data.reason === "lease_expired") {
-        // A session that has never had the floor leaves the queue without a transition.
-        this.#take({ type: "known", known: { epoch, seq, state: "created", level: 0, cause: "", isLapsed: true } });
-      }
+      const news = newsOf(event, sessionId, parseLogPosition(position)?.epoch ?? "");
+      if (news) this.#take(news);
     }
   }
+}
+
+/** What an event of a session's stream says to the machine. */
+function newsOf(event: ServerEvent, sessionId: string, epoch: string): PlayerEvent | undefined {
+  const { seq = 0 } = event;
+  if (event.type === "session_transition") {
+    const { to, level = 0, reason, by } = event.data;
+    if (isContinued(reason) && by) return { type: "moved", from: sessionId, to: by.sessionId };
+    const [state] = readState(to);
+    const cause = by ? `${reason} by ${by.agentId}` : (reason ?? "");
+    return { type: "known", known: { epoch, seq, state, level, cause, isLapsed: reason === "lease_expired" } };
+  }
+  if (event.type !== "arbitration" || event.data.reason !== "lease_expired") return undefined;
+  // A session that has never had the floor leaves the queue without a transition.
+  return { type: "known", known: { epoch, seq, state: "created", level: 0, cause: "", isLapsed: true } };
 }
 
 /** A session's state as an answer has it. */

@@ -47,6 +47,22 @@ test("a session that has its player's name gets the title that the player says l
   await expect.poll(titles).toEqual(["song.wav"]);
 });
 
+test("a player whose session is moved goes on in the session of the other floor, and begins none of its own", async () => {
+  const { session, orders, faults, begun, list } = beginning();
+  const from = await begun;
+  const moved = await createClient({ baseUrl: node.url }).moveSession(from, "rear");
+  session.observe("paused");
+  const states = async () => (await list()).map(({ id, state }) => [id, state]).toSorted();
+  const expected = [
+    [from, "archived"],
+    [moved.session.id, "paused"],
+  ];
+  await expect.poll(states).toEqual(expected.toSorted());
+  await session.leave();
+  expect((await list()).map(({ state }) => state)).toEqual(["archived", "archived"]);
+  expect([orders, faults]).toEqual([[], []]);
+});
+
 /** A network that loses the first answers to a request for a session: one more than the client repeats it. */
 function losing(onLost: (count: number) => void = () => {}): typeof fetch {
   let count = 0;

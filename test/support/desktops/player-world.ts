@@ -43,6 +43,8 @@ export class PlayerWorld {
     after: PlayerMachine;
     effects: readonly PlayerEffect[];
   }[] = [];
+  /** The sessions that went on as others. */
+  readonly #goesOnAs = new Map<string, string>();
   #requests: Asked[] = [];
   #answers: PlayerEvent[] = [];
   #stream: PlayerEvent[] = [];
@@ -96,6 +98,18 @@ export class PlayerWorld {
     this.#tell(session.state === "created" ? "created" : "paused");
   }
 
+  /** Somebody else moves the session to another floor with the same others; not if it would be refused there. */
+  move(): void {
+    const { session } = this;
+    if (!session || session.state === "archived" || this.others === "refusing") return;
+    this.#count += 1;
+    const to = `s${this.#count}`;
+    this.#goesOnAs.set(session.id, to);
+    if (session.id === this.machine.sessionId) this.#stream.push({ type: "moved", from: session.id, to });
+    this.session = { id: to, state: "created", isWaiting: true, isLapsed: false };
+    this.#place(this.session);
+  }
+
   /** Somebody else ends the session. */
   archive(): void {
     if (this.session && this.session.state !== "archived") this.#tell("archived");
@@ -110,7 +124,7 @@ export class PlayerWorld {
   /** The bridge is killed, and another one starts. */
   restart(): void {
     // The lease ends a session that no bridge knows.
-    if (this.session?.id !== this.#left?.sessionId) this.session = undefined;
+    if (this.session?.id !== this.#newestOf(this.#left?.sessionId)) this.session = undefined;
     this.#requests = [];
     this.#answers = [];
     this.#stream = [];
@@ -179,6 +193,8 @@ export class PlayerWorld {
       this.#place(this.session);
     }
     const { session } = this;
+    const to = sessionId !== undefined && this.#goesOnAs.get(sessionId);
+    if (to) return { type: "moved", from: sessionId, to, isAnswer: true };
     if (!session || (!isNew && session.id !== sessionId) || session.state === "archived") return { type: "vanished" };
     if (request === "archive") this.#tell("archived");
     else if (request === "pause") {
@@ -216,8 +232,19 @@ export class PlayerWorld {
   #load(sessionId: string): void {
     this.#stream = [];
     const { session } = this;
+    const to = this.#goesOnAs.get(sessionId);
+    if (to !== undefined) {
+      this.#stream.push({ type: "moved", from: sessionId, to });
+      return;
+    }
     const isThere = session?.id === sessionId;
     this.#stream.push(isThere ? { type: "known", known: this.#known(session) } : { type: "lost" });
+  }
+
+  /** The session in which one goes on, at the end of all its moves. */
+  #newestOf(sessionId: string | undefined): string | undefined {
+    const next = sessionId !== undefined && this.#goesOnAs.get(sessionId);
+    return next ? this.#newestOf(next) : sessionId;
   }
 
   #known({ state, isWaiting, isLapsed }: FloorSession): KnownState {

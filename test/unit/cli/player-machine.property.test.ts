@@ -12,6 +12,7 @@ const DEEDS: Record<string, Deed> = {
   ...each(["order is old", "try again", "stayed stopped"] as const, (timer) => (world) => world.wait(timer)),
   "the answer is lost": (world) => world.loseAnswer(),
   "the lease lapses": (world) => world.lapse(),
+  "somebody moves the session": (world) => world.move(),
   "somebody ends the session": (world) => world.archive(),
   "the store is lost": (world) => world.lose(),
   "the node has faults": (world) => world.fault(true),

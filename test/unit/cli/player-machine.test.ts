@@ -29,6 +29,21 @@ test("play on a player that waits says again what it waits for, and keeps its pl
   expect(world.playback).toBe("playing");
 });
 
+test("a player whose session is moved to another floor goes on as the session there, and asks for no other", () => {
+  const world = new PlayerWorld();
+  world.press("playing");
+  world.settle();
+  const from = world.steps.length;
+  world.move();
+  world.settle();
+  const { id } = world.session!;
+  expect([world.machine.sessionId, world.playback, ordersOf(world, from)]).toEqual([id, "playing", []]);
+  expect(effectsOf(world, from).filter(({ type }) => type === "request")).toEqual([]);
+  world.press("paused");
+  world.settle();
+  expect([world.machine.phase, world.session]).toMatchObject(["resting", { id, state: "paused" }]);
+});
+
 test("pause takes a player that waits out of the queue, and it stays paused when the call ends", () => {
   const world = waiting();
   world.step({ type: "reported", playback: "paused", isRepeat: true });
