@@ -32,7 +32,7 @@ export type PlayerRequest = "create" | "activate" | "resume" | "pause" | "archiv
 export type Phase =
   /** It has no session, and does not want one. */
   | "away"
-  /** A former bridge left a session, or it goes on as another one, whose state is not known yet. The player stays as it is. */
+  /** The state of its session is not known yet: a former bridge left it, or it moved. The player stays as it is. */
   | "joining"
   /** It wants the floor. Until the node has decided, the player stays as its user left it. */
   | "asking"
@@ -80,7 +80,7 @@ export type PlayerEvent =
   | { type: "refused"; say: string }
   /** The request was for a session that does not exist any more. */
   | { type: "vanished"; sessionId?: string | undefined }
-  /** The session goes on as another one, for example on another floor. `isAnswer`: that was the answer to the request. */
+  /** The session goes on as another one, perhaps on another floor. `isAnswer`: the request was answered so. */
   | { type: "moved"; from: string; to: string; isAnswer?: boolean }
   /** The request failed, and not by a decision: an expired token, an unknown agent. */
   | { type: "faulted" }
