@@ -8,7 +8,7 @@ import { noticeOf } from "../../gateway/routes/command-answer.ts";
 import type { Streams } from "../../gateway/streams/open-streams.ts";
 import { MAX_CONTENT } from "../../protocol/client-message.ts";
 import { AppError } from "../../protocol/errors.ts";
-import { AgentId, type FloorId, floorOf, Name, RequestId, SessionId } from "../../protocol/ids.ts";
+import { AgentId, type FloorId, floorOf, IfSeq, Name, RequestId, type Seq, SessionId } from "../../protocol/ids.ts";
 import {
   type Answer,
   ConfirmationResponse,
@@ -16,7 +16,7 @@ import {
   QuestionResponse,
   questionAnswer,
 } from "../../protocol/interaction.ts";
-import type { Command } from "../../protocol/internal/command.ts";
+import type { Command as FloorCommand } from "../../protocol/internal/command.ts";
 import type { Timer } from "../../shared/ports/clock.ts";
 import type { Logger } from "../../shared/ports/logger.ts";
 import { cleanText } from "../../shared/text.ts";
@@ -79,6 +79,12 @@ const SHOWN_SESSIONS = 50;
 const SHOWN_DECISIONS = 10;
 
 const Session = { sessionId: SessionId.describe("The session id that ask_for_floor returned.") };
+const Command = {
+  ...Session,
+  ifSeq: IfSeq.optional().describe(
+    "The seq of the session in an earlier answer: if anything has happened in it since, nothing changes, and the error has the session as it is.",
+  ),
+};
 const Wait = {
   waitSeconds: z
     .number()
@@ -101,14 +107,15 @@ export function mcpCommands({ context, runs, caller }: McpCommandsOptions): McpC
   async function send(
     id: SessionId,
     type: "activate" | "pause" | "resume" | "archive",
+    ifSeq: Seq | undefined,
     { identity }: Pick<McpCall, "identity">,
   ) {
-    const { session, decision } = await commands.carryOut(identity, async () => {
+    const { session, decision, seq } = await commands.carryOut(identity, async () => {
       const { sessionId, floorId } = await sessions.locate(id);
-      const command: Command = { type: `session.${type}`, sessionId };
-      return { floorId, command };
+      const command: FloorCommand = { type: `session.${type}`, sessionId };
+      return { floorId, command, ifSeq };
     });
-    return { sessionId: id, state: session?.state, ...(decision && { decision }) };
+    return { sessionId: id, state: session?.state, ...(seq !== undefined && { seq }), ...(decision && { decision }) };
   }
 
   async function open(wanted: Parameters<typeof newTarget>[2], { identity }: Pick<McpCall, "identity">) {
@@ -116,9 +123,15 @@ export function mcpCommands({ context, runs, caller }: McpCommandsOptions): McpC
       ...wanted,
       locale: identity.locale,
     });
-    const command: Command = { type: "session.create", sessionId, session: creates, activate: true };
-    const { session, decision } = await commands.carryOut(identity, async () => ({ floorId, command }));
-    return { sessionId, state: session?.state, ...(decision && { decision }), ...noticeOf(creates) };
+    const command: FloorCommand = { type: "session.create", sessionId, session: creates, activate: true };
+    const { session, decision, seq } = await commands.carryOut(identity, async () => ({ floorId, command }));
+    return {
+      sessionId,
+      state: session?.state,
+      ...(seq !== undefined && { seq }),
+      ...(decision && { decision }),
+      ...noticeOf(creates),
+    };
   }
 
   /** Collect the output of a run for a limited time. The run continues afterwards. */
@@ -200,9 +213,10 @@ export function mcpCommands({ context, runs, caller }: McpCommandsOptions): McpC
         sessionId: mayBeEmpty(SessionId).describe("Absent: a new session."),
         agentId: mayBeEmpty(AgentId),
         ...FloorChoice,
+        ifSeq: Command.ifSeq,
       },
-      async ({ sessionId, ...wanted }, call) =>
-        sessionId === undefined ? open(wanted, call) : send(sessionId, "activate", call),
+      async ({ sessionId, ifSeq, ...wanted }, call) =>
+        sessionId === undefined ? open(wanted, call) : send(sessionId, "activate", ifSeq, call),
     ),
     define(
       "speak",
@@ -261,14 +275,14 @@ export function mcpCommands({ context, runs, caller }: McpCommandsOptions): McpC
     define(
       "pause",
       "Pause a session: its run waits, and another session may speak.",
-      Session,
-      async ({ sessionId }, call) => send(sessionId, "pause", call),
+      Command,
+      async ({ sessionId, ifSeq }, call) => send(sessionId, "pause", ifSeq, call),
     ),
     define(
       "resume",
       "Request the floor for a paused session, which continues where it stopped.",
-      Session,
-      async ({ sessionId }, call) => send(sessionId, "resume", call),
+      Command,
+      async ({ sessionId, ifSeq }, call) => send(sessionId, "resume", ifSeq, call),
     ),
     define(
       "abort",
@@ -283,8 +297,8 @@ export function mcpCommands({ context, runs, caller }: McpCommandsOptions): McpC
     define(
       "give_up_floor",
       "End a session permanently. The next session gets the floor.",
-      Session,
-      async ({ sessionId }, call) => send(sessionId, "archive", call),
+      Command,
+      async ({ sessionId, ifSeq }, call) => send(sessionId, "archive", ifSeq, call),
     ),
     define(
       "read_floor",

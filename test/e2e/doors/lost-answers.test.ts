@@ -4,14 +4,22 @@ import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import { generateText } from "ai";
 import OpenAI from "openai";
 import { afterAll, expect, test } from "vitest";
+import { E2E_AGENTS, makeClerk } from "../../support/catalogs/e2e-catalog.ts";
 import { accepted } from "../../support/clients/e2e-client.ts";
 import { hold } from "../../support/clients/e2e-states.ts";
 import { LosingProxy } from "../../support/networks/losing-proxy.ts";
 import { headOf, RawSocket } from "../../support/networks/raw-socket.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
+import { startProviderServer } from "../../support/servers/provider-server.ts";
 
-const node = await NodeUnderTest.start();
-afterAll(() => node.stop());
+/** A model that never answers. */
+const provider = await startProviderServer();
+provider.replyBy(() => ({ kind: "stream", text: ["One"], ending: "never" }));
+const node = await NodeUnderTest.start({ agents: [...E2E_AGENTS, makeClerk(provider.baseUrl)] });
+afterAll(async () => {
+  await node.stop();
+  await provider.close();
+});
 
 type Json = Record<string, unknown>;
 
@@ -202,6 +210,22 @@ test("another request of the session ends a run whose client hung up at once, an
   socket.destroy();
   const next = await ask("/v1/chat/completions", completion("nod", session));
   expect(next.body).toMatchObject({ choices: [{ message: { content: "Yes." } }] });
+  expect((await log.find("complete")).data).toMatchObject({ cancelled: true });
+});
+
+test("a change of the mode ends a run whose client hung up, and a refused one and a new title do not", async () => {
+  const { session: made } = await accepted(node.post("/session/create", { agentId: "clerk" }));
+  const session = made.id;
+  const log = await node.stream(`/session/${session}/events`);
+  const socket = await open();
+  await send(socket, "/v1/chat/completions", { ...completion("hello", session), model: "clerk" });
+  await log.findState(session, "active.running");
+  socket.destroy();
+  const runs = async () => (await node.get(`/runs`)).body.runs.filter((run: Json) => run["sessionId"] === session);
+  expect((await node.post(`/session/${session}/mode`, { mode: "nothing" })).status).toBe(400);
+  await accepted(node.patch(`/session/${session}`, { title: "another" }));
+  expect(await runs()).toHaveLength(1);
+  await accepted(node.post(`/session/${session}/mode`, { mode: "work" }));
   expect((await log.find("complete")).data).toMatchObject({ cancelled: true });
 });
 

@@ -18,6 +18,7 @@ interface Result {
   sessionId: string;
   agents: object[];
   asked: { requestId: string };
+  seq: number;
   decisions: { outcome: string }[];
 }
 
@@ -94,6 +95,10 @@ test("the MCP server lets a model ask for the floor, speak, pause, resume, and r
     paused: [{ sessionId, agentId: "music" }],
   });
   expect(floor.decisions.map(({ outcome }) => outcome)).toContain("rejected");
+  const stale = { sessionId: phone.sessionId, ifSeq: phone.seq };
+  await call("pause", { sessionId: phone.sessionId });
+  const gone = { isError: true, error: { code: "stale", session: { state: "paused" } } };
+  expect(await call("give_up_floor", stale)).toMatchObject(gone);
   expect(await call("give_up_floor", { sessionId: phone.sessionId })).toMatchObject({ state: "archived" });
   expect(await call("resume", { sessionId })).toMatchObject({ state: "active" });
 });
