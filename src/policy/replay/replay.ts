@@ -66,8 +66,8 @@ export function replayFloor(
 }
 
 /**
- * How exactly the times of a log tell the time in which deadlines are measured, in ms: they are those of the wall clock,
- * and each process begins within a ms of it.
+ * How exactly the times of a log tell the time in which deadlines are measured, in ms: they are those of the wall
+ * clock, and each process begins within a ms of it.
  */
 export const CLOCKS_MS = 5;
 
@@ -79,8 +79,8 @@ type Death = { readonly at: number; readonly index: number; readonly does: "die"
 type Input = RecordedInput | Death;
 
 /**
- * With the lease that it had, a session lapses when the log says. With another one its program dies so that it would have
- * lapsed then: one and a half leases before. The log does not say when a program was last heard from.
+ * With the lease that it had, a session lapses when the log says. With another one its program dies so that it would
+ * have lapsed then: one and a half leases before. The log does not say when a program was last heard from.
  */
 function withDeaths(inputs: readonly RecordedInput[], { catalog, former }: ReplayOptions): Input[] {
   const leasesOf = (agentId: string): (number | undefined)[] =>

@@ -2,8 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { EffectId, FloorId, MessageId, SessionId } from "../../../src/protocol/ids.ts";
 import type { RunEffect } from "../../../src/protocol/internal/effect.ts";
 import { floorHash } from "../../../src/protocol/internal/floor-hash.ts";
-import type { FloorChange } from "../../../src/store/store.ts";
-import { FloorWriter, makeMessage, NOON } from "../../support/stores/floor-writer.ts";
+import { FloorWriter, makeMessage, NOON, type WrittenChange } from "../../support/stores/floor-writer.ts";
 import type { StoreStage } from "./store-contract.ts";
 
 const A = "a" as SessionId;
@@ -217,7 +216,7 @@ export function commitContract(stage: StoreStage): void {
       await ann.write({ sessions: [ann.session("a")], messages: [{ kind: "add", message: makeMessage("a", "m") }] });
       await bob.write({ sessions: [bob.session("b")] });
       const line = { id: "1", stream: "stdout", text: "", timestamp: NOON } as const;
-      const changes: Partial<FloorChange>[] = [
+      const changes: WrittenChange[] = [
         { messages: [{ kind: "add", message: makeMessage("a", "n") }] },
         { messages: [{ kind: "append", sessionId: A, id: M, text: "x" }] },
         { logs: [{ sessionId: A, messageId: M, line }] },
