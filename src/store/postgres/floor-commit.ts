@@ -63,7 +63,7 @@ export class FloorCommit {
    */
   async commitAll(changes: readonly FloorChange[], until: number): Promise<CommitOutcome[] | undefined> {
     flow.onHop?.("postgres", `${changes.length} floors together`);
-    const rows = listOf(changes.map((change) => rowsOf(change, NO_CONTENTS)));
+    const rows = listOf(changes.map((change) => changeRows(change, NO_CONTENTS)));
     const [row] = await this.#db.query<{ done: boolean[] | null }>(COMMIT_ALL, [rows], until);
     return row!.done?.map(outcomeOf);
   }
@@ -73,8 +73,8 @@ export class FloorCommit {
     const { along, budgets } = change;
     if (budgets) return await this.#writeCounted(change, budgets, contents);
     const [statement, rows] = along
-      ? [COMMIT_BOTH, [change, along].toSorted(byFloor).map((each) => rowsOf(each, contents))]
-      : [COMMIT, rowsOf(change, contents)];
+      ? [COMMIT_BOTH, [change, along].toSorted(byFloor).map((each) => changeRows(each, contents))]
+      : [COMMIT, changeRows(change, contents)];
     const [row] = await this.#db.query<{ done: boolean }>(statement, [cleanJson(rows)]);
     return outcomeOf(row!.done);
   }
@@ -88,7 +88,7 @@ export class FloorCommit {
     const counts = budgets.map(({ scope, ownerId, withinMs, time, add, max }) => {
       return { scope, owner_id: ownerId, within: withinMs, at: time, add, max };
     });
-    const rows = changes.map((each) => rowsOf(each, contents));
+    const rows = changes.map((each) => changeRows(each, contents));
     const [row] = await this.#db.query<{ over: OverBudget["over"] | null }>(COMMIT_COUNTED, [
       cleanJson(counts),
       cleanJson(rows),
@@ -133,7 +133,7 @@ function isRefused(error: unknown, fault: StatementRefused["fault"]): boolean {
 const outcomeOf = (isDone: boolean): CommitOutcome => (isDone ? "committed" : "conflict");
 
 /** A change as `commit_floor` takes it: each table's rows are a list, null if there are none. */
-function rowsOf(change: FloorChange, contents: Contents) {
+export function changeRows(change: FloorChange, contents: Contents) {
   const { floorId, expected, newIds, head, format, flags, reserved, snapshot, effectsRemoved } = change;
   const hash = floorHash(floorId);
   return {
