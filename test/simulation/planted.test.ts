@@ -34,7 +34,7 @@ const VISIBLE: [rule: keyof typeof LEFT_OUT, foundBy: number][] = [
  * A planted fault is found within this many histories of its theme; `simulation.test.ts` finds none in as many without
  * it.
  */
-const ENOUGH = 100;
+const ENOUGH = 50;
 
 /** Play the history that found it before, and all others only if that one does not any more. */
 async function find({ foundBy = 1, ...staging }: (typeof PLANTED)[string]): Promise<Outcome | undefined> {

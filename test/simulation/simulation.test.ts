@@ -6,7 +6,7 @@ import { playMany, report } from "./play-many.ts";
  * The number of histories, and the first seed: `SIMULATION_HISTORIES=20000 SIMULATION_FROM=1000000 npm test`. The
  * default is the number within which each planted fault is found.
  */
-const HISTORIES = Number(process.env["SIMULATION_HISTORIES"] ?? 100);
+const HISTORIES = Number(process.env["SIMULATION_HISTORIES"] ?? 50);
 const FROM = Number(process.env["SIMULATION_FROM"] ?? 1);
 const BLOCK = 50;
 
