@@ -560,9 +560,9 @@ claims:
       2 sessions  every reachable state         47 states, 249 steps
     Not explored: more than 2 sessions to the end, users with preferences, switches
     to another agent, turns, schedules and moves between zones (they act as
-    requests, pauses and ends), budgets (they refuse turns before the floor is
-    asked), two agents disabled at once, and flags that change while an agent is
-    disabled.
+    requests, pauses and ends), sessions that a turn keeps from being idle, budgets
+    (they refuse turns before the floor is asked), two agents disabled at once, and
+    flags that change while an agent is disabled.
 
     Every invariant holds, and 1 claim, with up to 2 sessions at a time.
 
