@@ -393,7 +393,10 @@ class MemoryTables {
       needSession(sessionOfWrite(write));
       if (write.kind === "put" || write.kind === "append") needMessage(sessionOfWrite(write), idOf(write));
     }
-    for (const { sessionId, messageId } of logs) needMessage(sessionId, messageId);
+    for (const { sessionId, messageId } of logs) {
+      needSession(sessionId);
+      needMessage(sessionId, messageId);
+    }
     for (const { sessionId } of events) if (sessionId !== undefined) needSession(sessionId);
   }
 
