@@ -385,9 +385,7 @@ export class TerminalChat {
     this.#connectionOf.set(sessionId, connection);
     this.#learn(event, sessionId);
     if (event.type === "message" && !this.#isNews(event.data)) return;
-    // The refusal of a request, whose answer says the same.
-    if (event.type === "error" && event.data.runId === undefined) return;
-    if (event.type === "error") this.hasFailed = true;
+    if (event.type === "error" && event.data.runId !== undefined) this.hasFailed = true;
     for (const piece of this.#narrator.describe(event)) this.#showPiece(piece);
     switch (event.type) {
       case "session_created":

@@ -131,10 +131,8 @@ async function play(scene: Scene, setting: Setting): Promise<Played> {
   if (fault) stage.check(explain(fault, "", env), false);
 
   const timeline = readTimeline(stage.floor);
-  // Events of several connections arrive in any order. A refused request is told by its decision.
-  const received = stage.received
-    .filter((event) => event.type !== "error" || event.data.runId !== undefined)
-    .toSorted((one, other) => Date.parse(one.timestamp) - Date.parse(other.timestamp));
+  // Events of several connections arrive in any order.
+  const received = stage.received.toSorted((one, other) => Date.parse(one.timestamp) - Date.parse(other.timestamp));
   const lines = narrate(received, stage.floor, nameOf, language);
   const startedAt = stage.floor[0] ? Date.parse(stage.floor[0].timestamp) : 0;
   const timeOf = (at: number) => `${(Math.max(0, at - startedAt) / 1_000).toFixed(1)} s`.padStart(8);

@@ -3,6 +3,8 @@ import type { ServerEvent } from "../client/server-event.ts";
 import type { Decision } from "../protocol/decision.ts";
 import type { Transition } from "../protocol/event.ts";
 import type { Routed } from "../protocol/routed.ts";
+import { RecentMap } from "../shared/recent-map.ts";
+import { additionTo } from "../shared/text-piece.ts";
 import type { Language } from "./language.ts";
 import { NARRATION, type NarrationWords } from "./narration-words.ts";
 import type { Style } from "./paint.ts";
@@ -108,6 +110,8 @@ function describeEvent(event: ServerEvent, decision: Decision | undefined, conte
     case "routed":
       return describeRouted(event.data, context);
     case "error": {
+      // The refusal of a request: its decision or its answer says the same.
+      if (event.data.runId === undefined) return [];
       const text = `${context.words.fails}${event.data.message} (${event.data.errorCode})`;
       return [{ mark: "✗", style: "refused", text }];
     }
@@ -212,21 +216,25 @@ export function describeBlocked(
 export const USER_MARK = "‹";
 export const AGENT_MARK = "›";
 
+/** Messages whose length is remembered. */
+const MAX_LENGTHS = 1_024;
+
 /** Extracts the new text of each message, piece by piece. */
 class NewTexts {
   readonly #texts = new MessageTexts();
-  /** The length of each message's text that was already returned, in UTF-16 units. */
-  readonly #lengths = new Map<string, number>();
+  /** The length of each message's text that was already returned, in UTF-16 units, by session and message. */
+  readonly #lengths = new RecentMap<string, number>(MAX_LENGTHS);
 
   extract(event: ServerEvent): Description[] {
     const message = this.#texts.take(event);
     if (!message) return [];
-    const { messageId, agent, text } = message;
-    const from = this.#lengths.get(messageId) ?? 0;
+    const { messageId, sessionId, agent, text } = message;
+    const key = `${sessionId} ${messageId}`;
+    const from = this.#lengths.get(key) ?? 0;
     if (text.length <= from) return [];
-    this.#lengths.set(messageId, text.length);
+    this.#lengths.set(key, text.length);
     // A delta contains the new text: slicing it out of the whole text would copy the whole text each time.
-    const added = event.type === "delta" ? event.data.text.slice(from - event.data.offset) : text.slice(from);
+    const added = additionTo(from, event.type === "delta" ? event.data : { offset: 0, text }) ?? "";
     return [
       {
         mark: agent ? AGENT_MARK : USER_MARK,

@@ -2,8 +2,13 @@
 export type Delay = (ms: number, signal?: AbortSignal) => Promise<void>;
 
 /** A delay by the system's timers. */
-export const delay: Delay = (ms, signal) =>
-  new Promise((resolve) => {
+export const delay: Delay = (ms, signal) => wait(ms, signal);
+
+/** A delay that does not keep the process running: for programs on Node alone. */
+export const pauseFor: Delay = (ms, signal) => wait(ms, signal, (timer) => (timer as { unref(): void }).unref());
+
+function wait(ms: number, signal?: AbortSignal, onStart?: (timer: unknown) => void): Promise<void> {
+  return new Promise((resolve) => {
     if (signal?.aborted) return resolve();
     const finish = () => {
       clearTimeout(timer);
@@ -11,5 +16,7 @@ export const delay: Delay = (ms, signal) =>
       resolve();
     };
     const timer = setTimeout(finish, ms);
+    onStart?.(timer);
     signal?.addEventListener("abort", finish);
   });
+}

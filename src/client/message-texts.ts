@@ -1,6 +1,7 @@
 import type { AgentRef } from "../protocol/message.ts";
 import { reasoningOf } from "../protocol/reasoning.ts";
 import { RecentMap } from "../shared/recent-map.ts";
+import { additionTo } from "../shared/text-piece.ts";
 import type { ServerEvent, ServerEventOf } from "./server-event.ts";
 
 /** A message's text, as far as it is known. */
@@ -62,7 +63,7 @@ export class MessageTexts {
   }
 
   #extend(sessionId: string, delta: ServerEventOf<"delta">["data"]): MessageText | undefined {
-    const { messageId, runId, attempt, kind, offset, text, agent } = delta;
+    const { messageId, runId, attempt, kind, offset, agent } = delta;
     const key = `${sessionId} ${messageId}`;
     if (this.#finished.has(key)) return undefined;
     let draft = this.#drafts.get(key);
@@ -74,10 +75,9 @@ export class MessageTexts {
     }
     draft.attempt = attempt;
     this.#forget((other) => isOf(other, sessionId, runId) && other.attempt > 0 && other.attempt < attempt);
-    const part = kind === "text" ? "text" : "reasoning";
-    const known = draft[part].length - offset;
-    if (known < 0 || known >= text.length) return undefined;
-    draft[part] += text.slice(known);
+    const addition = additionTo(draft[kind].length, delta);
+    if (!addition) return undefined;
+    draft[kind] += addition;
     return { ...draft };
   }
 

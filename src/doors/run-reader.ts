@@ -8,6 +8,7 @@ import type { MessageId, RequestId, RunId, Seq, SessionId } from "../protocol/id
 import { type AgentRef, speakerOf } from "../protocol/message.ts";
 import { reasoningOf } from "../protocol/reasoning.ts";
 import type { Clock } from "../shared/ports/clock.ts";
+import { additionTo } from "../shared/text-piece.ts";
 
 /** A piece of a message. Pieces of the same message and kind arrive in order, without gaps or overlaps. */
 export interface Piece {
@@ -125,11 +126,12 @@ export class RunReader implements TrackReader, DraftReader {
     return "end";
   }
 
-  receiveDelta({ messageId, runId, agent, kind, offset, text, after }: Delta): void {
+  receiveDelta(delta: Delta): void {
+    const { messageId, runId, agent, kind, after } = delta;
     if (runId !== this.#options.runId || !this.#mayBeShown(messageId, agent, after)) return;
-    const said = this.#saidOf(messageId);
+    const text = additionTo(this.#saidOf(messageId)[kind], delta);
     // The draft contains the missing text, and this piece too.
-    if (offset !== said[kind]) return this.#readKnownDrafts();
+    if (text === undefined) return this.#readKnownDrafts();
     this.#say({ messageId, agent, kind, text });
   }
 

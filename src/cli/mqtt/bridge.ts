@@ -5,10 +5,10 @@
 
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
+import { pauseFor } from "../../client/delay.ts";
 import { type AgentView, type Client, ClientError, type FloorView } from "../../client/interlock-client.ts";
 import { floorOf, parseFloorId, userOf } from "../../protocol/ids.ts";
 import type { PlayerLanes } from "../playing/lanes.ts";
-import { pauseFor } from "../playing/pause-for.ts";
 import { BrokerLink, type BrokerMessage, type Link, type LinkListener } from "./broker-link.ts";
 import { Device } from "./device.ts";
 import { DISCOVERY, discoveryFilter, discoveryTopics } from "./discovery.ts";

@@ -1,6 +1,6 @@
+import { pauseFor } from "../../client/delay.ts";
 import { type Client, ClientError, type FloorView, type ServerEvent } from "../../client/interlock-client.ts";
 import type { Decision } from "../../protocol/decision.ts";
-import { pauseFor } from "../playing/pause-for.ts";
 
 /** The pause before a floor is read again that could not be read, in ms. */
 const AGAIN_MS = 1_000;

@@ -3,6 +3,7 @@ import type { Delta } from "../../protocol/event.ts";
 import type { MessageId, RunId, SessionId } from "../../protocol/ids.ts";
 import type { AgentRef, Message } from "../../protocol/message.ts";
 import { RecentMap } from "../../shared/recent-map.ts";
+import { additionTo } from "../../shared/text-piece.ts";
 import { TransientMap } from "../../shared/transient-map.ts";
 
 /** An unfinished message of a floor, with the text that this node has. */
@@ -30,7 +31,7 @@ const MAX_AHEAD_UNITS = 65_536;
 
 /**
  * The text of the unfinished messages of one floor (rule C15), from the store's checkpoints and from deltas. A delta
- * counts only if it belongs to the newest attempt and continues the known text.
+ * counts only if it belongs to the newest attempt and adds to the known text.
  */
 export class DraftBoard {
   readonly #drafts = new TransientMap<MessageId, Draft>();
@@ -48,9 +49,9 @@ export class DraftBoard {
     return [...this.#drafts.values()].filter((draft) => draft.sessionId === sessionId);
   }
 
-  /** Add a delta. True if it continues the text that readers have, so that it can be sent to them. */
+  /** Add a delta. True if it adds to the text that readers have, so that it can be sent to them. */
   add(sessionId: SessionId, delta: Delta, at: number): boolean {
-    const { messageId, runId, attempt, kind, offset, text, agent, after } = delta;
+    const { messageId, runId, attempt, kind, offset, agent, after } = delta;
     if (this.#isOver(messageId, runId) || this.#silent.has(sessionId)) return false;
     const newest = this.#attempts.get(runId) ?? 0;
     if (attempt < newest) return false;
@@ -60,15 +61,10 @@ export class DraftBoard {
       draft = { sessionId, runId, attempt, agent, createdAt: at, id: messageId, text: "", reasoning: "", after };
       this.#drafts.set(messageId, draft);
     }
-    const part = kind === "text" ? "text" : "reasoning";
-    const length = draft?.[part].length ?? 0;
-    if (!draft || offset > length) {
-      if (part === "text") this.#keepAhead(delta);
-      return false;
-    }
-    if (offset < length) return false;
-    draft[part] += text;
-    return true;
+    const addition = draft && additionTo(draft[kind].length, delta);
+    if (draft && addition) draft[kind] += addition;
+    else if (addition === undefined && kind === "text") this.#keepAhead(delta);
+    return Boolean(addition);
   }
 
   /** Add the text that the store has of a message. True if it is longer than the known text. */
@@ -147,8 +143,9 @@ export class DraftBoard {
     this.#dropAhead(messageId);
     let whole = text;
     for (const delta of ahead) {
-      if (delta.offset === whole.length) whole += delta.text;
-      else if (delta.offset > whole.length) this.#keepAhead(delta);
+      const addition = additionTo(whole.length, delta);
+      if (addition === undefined) this.#keepAhead(delta);
+      else whole += addition;
     }
     return whole;
   }

@@ -77,9 +77,18 @@ it("a session that waits no more is not said to have had its turn", () => {
   expect(lines).toEqual(["chat ‖ waits no more: its message was withdrawn"]);
 });
 
-it("a failed run is narrated", () => {
-  const failure = event("error", { errorCode: "run_lost", message: "The run was lost." }, "m");
-  expect(tell([created("m", "music"), failure])).toEqual(["music ✗ fails: The run was lost. (run_lost)"]);
+it("a failed run is narrated, and a refusal is not told a second time by its error", () => {
+  const failure = event("error", { errorCode: "run_lost", message: "The run was lost.", runId: "r" }, "m");
+  const refusal = event("error", { errorCode: "rejected", message: "好" }, "m");
+  const lines = tell([created("m", "music"), failure, decided("rejected", "lower_priority", {}, "m"), refusal]);
+  expect(lines).toEqual(["music ✗ fails: The run was lost. (run_lost)", "music ✗ is refused: (lower_priority) “好”"]);
+});
+
+it("messages of two sessions are told, although clients gave them one id", () => {
+  const typed = (sessionId: string) =>
+    event("message", { id: "1", sessionId, role: "user", content: `to ${sessionId}`, streaming: false }, sessionId);
+  const lines = tell([created("m", "music"), created("c", "chat"), typed("m"), typed("c")]);
+  expect(lines).toEqual(["music ‹ to m", "chat ‹ to c"]);
 });
 
 it("a refusal that left no session is narrated where it happened", () => {

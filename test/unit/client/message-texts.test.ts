@@ -31,22 +31,6 @@ it.each<[what: string, events: ServerEvent[], texts: (string | undefined)[]]>([
     ["导航🚗", "导航🚗，右转", "导航🚗，右转。"],
   ],
   [
-    "has only the new part of an overlapping delta",
-    [delta(0, "abcd"), delta(0, "abcd"), delta(2, "cd"), delta(2, "cdef"), delta(0, "abcdefg")],
-    ["abcd", undefined, undefined, "abcdef", "abcdefg"],
-  ],
-  [
-    "has no gaps: an early delta waits for the missing text",
-    [delta(3, "d"), delta(0, "ab"), delta(3, "d"), message("abcd", true), delta(4, "e")],
-    [undefined, "ab", undefined, "abcd", "abcde"],
-  ],
-  ["can be joined in its middle", [message("so far", true), delta(6, " good")], ["so far", "so far good"]],
-  [
-    "does not shrink when a node is slightly behind",
-    [delta(0, "abcdef"), message("abc", true), delta(3, "def"), delta(6, "g")],
-    ["abcdef", undefined, undefined, "abcdefg"],
-  ],
-  [
     "is the server's where the two differ",
     [delta(0, "abc"), message("xyz", true), delta(3, "!")],
     ["abc", "xyz", "xyz!"],

@@ -27,32 +27,10 @@ beforeEach(() => {
 const add = (...given: Parameters<typeof delta>) => board.add(A, delta(...given), NOON);
 const texts = () => board.of(A).map(({ text }) => text);
 
-test("a draft grows only by deltas that continue its text", () => {
-  expect([add(0, "la "), add(3, "li ")]).toEqual([true, true]);
-  expect([add(3, "li "), add(0, "la "), add(9, "lu ")]).toEqual([false, false, false]);
-  expect(texts()).toEqual(["la li "]);
-});
-
-test("a draft's text is counted in UTF-16 units", () => {
-  expect([add(0, "🎷"), add(1, "x"), add(2, "x"), texts()]).toEqual([true, false, true, ["🎷x"]]);
-});
-
 test("a draft takes a checkpoint's additional text, and then the deltas that waited for it", () => {
   expect([add(6, "lu "), add(9, "lo "), board.lacks(M, RUN, 6)]).toEqual([false, false, true]);
   expect([board.restore(stored("la li ")), texts()]).toEqual([true, ["la li lu lo "]]);
   expect([add(12, "le"), board.lacks(M, RUN, 12)]).toEqual([true, false]);
-});
-
-test("waiting deltas are put in order, and those beyond a further gap keep waiting", () => {
-  for (const [text, offset] of Object.entries({ e: 12, b: 4, a: 3, d: 10 })) add(offset, text);
-  for (const [kept, text] of [
-    ["---", "---ab"],
-    ["---ab12345", "---ab12345d"],
-    ["---ab12345d1", "---ab12345d1e"],
-  ] as const) {
-    board.restore(stored(kept));
-    expect(texts()).toEqual([text]);
-  }
 });
 
 test("the amount of waiting text is limited", () => {
@@ -60,11 +38,6 @@ test("the amount of waiting text is limited", () => {
   board.restore(stored("0123456789"));
   expect(texts()[0]!.length).toBeLessThan(65_536);
   expect(board.restore(stored("y".repeat(200_000)))).toBe(true);
-});
-
-test("a draft keeps its text when a checkpoint is older", () => {
-  add(0, "la li lu");
-  expect([board.restore(stored("la li")), texts()]).toEqual([false, ["la li lu"]]);
 });
 
 test("a newer attempt's text from the store stays when the attempt's first delta arrives late", () => {
