@@ -1,7 +1,8 @@
+import type { LaneLook } from "../../src/client/lanes.ts";
 import type { Activity, SessionState } from "../../src/protocol/session.ts";
 
 /** The appearance of a session's states, used everywhere: never colour only. */
-export type Look = "created" | "queued" | "idle" | "running" | "waiting" | "failed" | "paused" | "ducked" | "archived";
+export type Look = LaneLook;
 
 const SIGNS: Readonly<Record<Look, string>> = {
   created: "○",

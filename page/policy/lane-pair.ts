@@ -1,7 +1,8 @@
 import type { ReplayAnswer } from "../../src/client/answers.ts";
+import type { Lane, Mark } from "../../src/client/lanes.ts";
 import { type LogEvent, timeOf } from "../log/log-event.ts";
 import { type Axis, foldedAxis, gapIndex } from "../timeline/folding.ts";
-import { type Lane, type LaneSpan, laneIndex, type Mark } from "../timeline/lanes/lanes.ts";
+import { type LaneSpan, laneIndex } from "../timeline/lanes/lanes.ts";
 
 type LanesOfLog = { lanes: Lane[]; marks: ReadonlyMap<string, readonly Mark[]> };
 

@@ -1,8 +1,8 @@
 import { useMemo, useState } from "react";
+import type { Lane } from "../../src/client/lanes.ts";
 import { useHere } from "../moment/here.tsx";
 import { eventsInFlight, flightIndex, sessionsInFlight } from "./flights.ts";
 import { type Kind, kindIndex, kindOf } from "./kinds.ts";
-import type { Lane } from "./lanes/lanes.ts";
 
 interface ShownKind {
   kind: Kind;

@@ -133,24 +133,9 @@ function jsonOf({ floorId, events }: Play): string {
 }
 
 /** The lanes, each named after its session; a refused agent without a session by its own name. */
-function lanesOf({ events, endedAt, startedAt }: Play): Timeline {
-  const timeline = readTimeline(events);
-  const firstAt = events[0] ? Date.parse(events[0].timestamp) : startedAt;
-  const durationMs = Math.max(timeline.durationMs, endedAt - firstAt);
-  const rows = timeline.rows.map((row) => ({
-    ...row,
-    agentId: row.sessionId ?? row.agentId,
-    // The last state goes on to the end of the play.
-    spans: row.spans.map((span) =>
-      span.toMs === timeline.durationMs && isOpen(events, row.sessionId) ? { ...span, toMs: durationMs } : span,
-    ),
-  }));
-  return { durationMs, rows };
-}
-
-function isOpen(events: readonly PlayedEvent[], sessionId: string | undefined): boolean {
-  const last = events.findLast((event) => event.type === "session_transition" && event.sessionId === sessionId);
-  return last?.type === "session_transition" && last.data.to !== "archived" && last.data.to !== "deleted";
+function lanesOf({ events, endedAt }: Play): Timeline {
+  const { durationMs, rows } = readTimeline(events, endedAt);
+  return { durationMs, rows: rows.map((row) => ({ ...row, agentId: row.sessionId ?? row.agentId })) };
 }
 
 function svgOf(script: Script, played: Play): string {

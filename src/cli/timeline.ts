@@ -1,6 +1,6 @@
+import { addToLanes, type Lane, type LaneLook, unusedLanes } from "../client/lanes.ts";
 import type { ServerEvent } from "../client/server-event.ts";
 import type { Decision } from "../protocol/decision.ts";
-import type { WrittenState } from "../protocol/event.ts";
 import type { Language } from "./language.ts";
 import { type Paint, plain } from "./paint.ts";
 import { fitToWidth, widthOf } from "./text-width.ts";
@@ -30,63 +30,80 @@ export interface Timeline {
   rows: TimelineRow[];
 }
 
-/** Build a timeline from a floor's events, given in order. Times come from the events' timestamps. */
-export function readTimeline(events: readonly ServerEvent[]): Timeline {
+/**
+ * Build a timeline from a floor's events, given in order. Times come from the events' timestamps.
+ * @param endedAt how long the last states go on, in ms since 1970; at least until the last event
+ */
+export function readTimeline(events: readonly ServerEvent[], endedAt = 0): Timeline {
   const startedAt = timeOf(events[0]);
-  const durationMs = timeOf(events.at(-1)) - startedAt;
-  const rows: TimelineRow[] = [];
-  const open = new Map<TimelineRow, TimelineSpan>();
-
-  const setState = (row: TimelineRow, state: SpanState | undefined, atMs: number) => {
-    const before = open.get(row);
-    if (before?.state === state) return;
-    if (before) before.toMs = atMs;
-    open.delete(row);
-    if (!state) return;
-    const span = { state, fromMs: atMs, toMs: durationMs };
-    row.spans.push(span);
-    open.set(row, span);
-  };
-  const rowOf = (sessionId: string | undefined, agentId: string, priority: number) => {
-    const known = rows.find((row) => row.sessionId === sessionId && row.agentId === agentId);
-    if (known) return known;
-    const row = { agentId, sessionId, priority, spans: [], refusedAtMs: [] };
-    rows.push(row);
-    return row;
-  };
-  const decide = ({ outcome, challenger }: Decision, sessionId: string | undefined, atMs: number) => {
-    const row = rowOf(sessionId, challenger.agentId, challenger.priority);
-    row.priority = challenger.priority;
-    if (outcome === "queued") setState(row, "waiting", atMs);
-    if (outcome !== "rejected") return;
-    row.refusedAtMs.push(atMs);
-    if (open.get(row)?.state === "waiting") setState(row, undefined, atMs);
-  };
-
-  for (const event of events) {
-    const atMs = timeOf(event) - startedAt;
-    const { sessionId } = event;
-    if (event.type === "session_created") {
-      const { agentId, priority } = event.data;
-      // An agent that was refused before and now gets a session continues in its row.
-      const refused = rows.find((row) => row.sessionId === undefined && row.agentId === agentId);
-      if (refused) refused.sessionId = sessionId;
-      else rowOf(sessionId, agentId, priority);
-    } else if (event.type === "arbitration") {
-      // The event has a `sessionId` only if the challenger's session exists after the decision.
-      decide(event.data, sessionId, atMs);
-    } else if (event.type === "session_transition") {
-      const row = rows.find((each) => each.sessionId === sessionId);
-      if (row) setState(row, spanStateOf(event.data.to), atMs);
-    }
+  const durationMs = events.length === 0 ? 0 : Math.max(endedAt, timeOf(events.at(-1))) - startedAt;
+  const lanes = unusedLanes();
+  const rows = new Rows();
+  for (const [index, event] of events.entries()) {
+    const lane = addToLanes(lanes, event, index);
+    if (lane) rows.addOf(lane, event);
+    if (event.type === "arbitration") rows.decide(lane, event.data, timeOf(event) - startedAt);
   }
-  return { durationMs, rows };
+  for (const [lane, row] of rows.byLane) {
+    const { sessionId, agentId } = lane;
+    Object.assign(row, { sessionId, agentId: agentId || sessionId, spans: spansOf(lane, startedAt, durationMs) });
+  }
+  return { durationMs, rows: rows.all };
 }
 
-function spanStateOf(state: WrittenState): SpanState | undefined {
-  if (state.startsWith("active")) return "active";
-  if (state.startsWith("ducked")) return "ducked";
-  return state === "paused" ? "paused" : undefined;
+/** A row for each lane, and for each agent that was refused and so has no session. */
+class Rows {
+  readonly all: TimelineRow[] = [];
+  readonly byLane = new Map<Lane, TimelineRow>();
+  readonly #refused = new Map<string, TimelineRow>();
+
+  addOf(lane: Lane, event: ServerEvent): void {
+    if (this.byLane.has(lane)) return;
+    const [agentId, priority] = event.type === "session_created" ? [lane.agentId, event.data.priority] : ["", 0];
+    // An agent that was refused before and now gets a session continues in its row.
+    this.byLane.set(lane, this.#refused.get(agentId) ?? this.#add(agentId, priority));
+    this.#refused.delete(agentId);
+  }
+
+  decide(lane: Lane | undefined, { outcome, challenger }: Decision, atMs: number): void {
+    const { agentId, priority } = challenger;
+    const row = (lane ? this.byLane.get(lane) : this.#refused.get(agentId)) ?? this.#add(agentId, priority);
+    if (!lane) this.#refused.set(agentId, row);
+    row.priority = priority;
+    if (outcome === "rejected") row.refusedAtMs.push(atMs);
+  }
+
+  #add(agentId: string, priority: number): TimelineRow {
+    const row: TimelineRow = { agentId, sessionId: undefined, priority, spans: [], refusedAtMs: [] };
+    this.all.push(row);
+    return row;
+  }
+}
+
+const SPANS: Readonly<Record<LaneLook, SpanState | undefined>> = {
+  created: undefined,
+  queued: "waiting",
+  idle: "active",
+  running: "active",
+  waiting: "active",
+  failed: "active",
+  ducked: "ducked",
+  paused: "paused",
+  archived: undefined,
+};
+
+function spansOf({ starts, looks }: Lane, startedAt: number, durationMs: number): TimelineSpan[] {
+  const spans: TimelineSpan[] = [];
+  for (const [index, look] of looks.entries()) {
+    const state = SPANS[look];
+    const fromMs = starts[index]! - startedAt;
+    const toMs = index + 1 < starts.length ? starts[index + 1]! - startedAt : durationMs;
+    const last = spans.at(-1);
+    if (state === undefined) continue;
+    if (last?.state === state && SPANS[looks[index - 1]!] === state) last.toMs = toMs;
+    else spans.push({ state, fromMs, toMs });
+  }
+  return spans;
 }
 
 const timeOf = (event: ServerEvent | undefined): number => (event ? Date.parse(event.timestamp) : 0);

@@ -1,4 +1,5 @@
 import { useEffect, useRef, useState } from "react";
+import type { Lane, Lanes } from "../../../src/client/lanes.ts";
 import { countLeading } from "../../log/count-leading.ts";
 import { floorSeqOf, timeOf } from "../../log/log-event.ts";
 import { useHere } from "../../moment/here.tsx";
@@ -9,7 +10,6 @@ import type { ShownAxis } from "../use-axis.ts";
 import { useZoomWheel, type Zoom } from "../use-zoom.ts";
 import { GapMarks } from "./gap-marks.tsx";
 import { LaneName } from "./lane-name.tsx";
-import type { Lane, Lanes } from "./lanes.ts";
 import { LANE_PX, paintLanes } from "./paint-lanes.ts";
 import { useLaneFingers } from "./use-lane-fingers.ts";
 

@@ -1,8 +1,9 @@
+import type { Lane, Mark } from "../../../src/client/lanes.ts";
 import { countLeading } from "../../log/count-leading.ts";
 import { colourReader } from "../../parts/colours.ts";
 import type { Look } from "../../parts/look.ts";
 import type { Axis } from "../folding.ts";
-import { firstAbove, type Lane, type LaneSpan, type Mark } from "./lanes.ts";
+import { firstAbove, type LaneSpan } from "./lanes.ts";
 
 export const LANE_PX = 22;
 

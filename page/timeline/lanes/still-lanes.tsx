@@ -1,10 +1,11 @@
+import type { Lane, Mark } from "../../../src/client/lanes.ts";
 import type { Here } from "../../moment/here.tsx";
 import { usePaintedTheme } from "../../parts/screen/use-painted-theme.ts";
 import { useCanvas } from "../../parts/use-canvas.ts";
 import { type Axis, PLAIN_AXIS } from "../folding.ts";
 import { GapMarks } from "./gap-marks.tsx";
 import { LaneName } from "./lane-name.tsx";
-import type { Lane, LaneSpan, Mark } from "./lanes.ts";
+import type { LaneSpan } from "./lanes.ts";
 import { LANE_PX, paintLanes } from "./paint-lanes.ts";
 import styles from "./still-lanes.module.css";
 

@@ -10,7 +10,8 @@ const nameOf = (agentId: string) => NAMES[agentId] ?? agentId;
 
 /**
  * The events of a floor. A session has its agent's name, and what happened to it as `<what> <ms>, …`: it is `created`,
- * is `queued`, `granted` or `rejected`, or enters a state; `refused` is a rejection without a session.
+ * is `queued`, `granted` or `rejected`, or enters a state. `refused` is a rejection without a session, `timeout` ends a
+ * wait.
  */
 function history(told: Record<string, string>): ServerEvent[] {
   const events = Object.entries(told).flatMap(([agentId, steps]) =>
@@ -23,8 +24,9 @@ function history(told: Record<string, string>): ServerEvent[] {
         return of("session_transition", { from: "created", to: what, event: "activate" }, agentId);
       }
       const challenger = { agentId, priority, explained: [] };
-      const outcome = what === "refused" ? "rejected" : what;
-      const data = { outcome, reason: "lower_priority", challenger, say: "" };
+      const outcome = what === "refused" || what === "timeout" ? "rejected" : what;
+      const reason = what === "timeout" ? "queue_timeout" : "lower_priority";
+      const data = { outcome, reason, challenger, say: "" };
       return of("arbitration", data, what === "refused" ? undefined : agentId);
     }),
   );
@@ -36,7 +38,7 @@ function history(told: Record<string, string>): ServerEvent[] {
     });
 }
 
-const DECIDED = new Set(["queued", "granted", "rejected", "refused"]);
+const DECIDED = new Set(["queued", "granted", "rejected", "refused", "timeout"]);
 
 const draw = (events: ServerEvent[], width = 60, paint?: Paint) =>
   drawTimeline(readTimeline(events), { width, nameOf, ...(paint && { paint }) });
@@ -90,8 +92,48 @@ it("a queued session is marked until its turn, and an open span lasts to the end
 });
 
 it("a wait that times out ends with a refusal", () => {
-  const events = history({ chat: "created 0, queued 0, rejected 1000, archived 2000" });
+  const events = history({ chat: "created 0, queued 0, timeout 1000, archived 2000" });
   expect(draw(events)[0]).toBe("Small talk 10  ····················✗");
+});
+
+it("at the end of a play that goes on after its last event, sessions have their last state, and wait on", () => {
+  const events = history({
+    phone: "created 0, active.idle 0",
+    music: "created 0, queued 0",
+    chat: "created 0, queued 0, timeout 500",
+  });
+  const { rows } = readTimeline(events, Date.parse(events[0]!.timestamp) + 2_000);
+  expect(rows.map(({ spans }) => spans.at(-1))).toEqual([
+    { state: "active", fromMs: 0, toMs: 2_000 },
+    { state: "waiting", fromMs: 0, toMs: 2_000 },
+    { state: "waiting", fromMs: 0, toMs: 500 },
+  ]);
+});
+
+it("a waiting session whose other request is refused waits on, and a paused one is paused again when its wait ends", () => {
+  const chat =
+    "created 0, queued 0, rejected 500, active.idle 1000, paused 1500, queued 2000, timeout 2500, archived 3000";
+  expect(draw(history({ chat }), 46)[0]).toBe("Small talk 10  ·····✗····█████░░░░░·····✗░░░░");
+});
+
+it("a session has one row after it has switched its agent, and one also if its beginning is no longer in the log", () => {
+  const log = history({
+    music: "created 0, active.idle 0, paused 1000",
+    chat: "queued 1000, active.idle 2000, archived 3000",
+  });
+  const at = new Date(Date.UTC(2026, 0, 1) + 1_000).toISOString();
+  const data = { previousAgentId: "music", currentAgentId: "nav", agentName: "nav" };
+  const switched = parseServerEvent(
+    JSON.stringify({ type: "agent_switched", sessionId: "music", timestamp: at, data }),
+  )!;
+  const asked = history({ nav: "queued 1000" }).map((event) => ({ ...event, sessionId: "music" }));
+  const events = [...log.slice(0, 3), switched, ...asked, ...log.slice(3)] as ServerEvent[];
+  expect(draw(events).slice(0, -2)).toEqual([
+    "nav 80         ██████████····················",
+    "Small talk 10            ··········██████████",
+  ]);
+  const late = history({ weather: "active.idle 0, archived 1000" });
+  expect(draw(late)[0]).toMatch(/^weather.* █+$/);
 });
 
 it("a refusal is shown even without a session, and a session created later continues in its row", () => {

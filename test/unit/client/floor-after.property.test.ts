@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { Contender } from "../../../src/actors/floor/contender.ts";
 import { floorAfter, sessionAfter, sessionBefore, UNUSED_FLOOR } from "../../../src/client/floor-after.ts";
+import { addToLanes, unusedLanes } from "../../../src/client/lanes.ts";
 import type { ServerEvent } from "../../../src/client/server-event.ts";
 import type { SessionId } from "../../../src/protocol/ids.ts";
 import type { Session } from "../../../src/protocol/session.ts";
@@ -20,12 +21,23 @@ const told = ({ state, activity, pausedBy, level, queuedAt, agentId, archivedAt,
   failure: failure?.runId,
 });
 
+/** The end of a session's lane: what it looks like, and whether it waits and has a turn. */
+function laneOf(view: Session | undefined, wants: boolean): [look: string, isQueued: boolean, isBusy: boolean] {
+  if (!view || view.state === "archived") return ["archived", false, false];
+  const { state, activity, queuedAt } = view;
+  const isQueued = queuedAt !== undefined || wants;
+  const look = isQueued ? "queued" : state === "active" ? activity : state;
+  return [look, isQueued, activity === "running" || activity === "waiting"];
+}
+
 /** Play a history, and follow the floor by its events alone. */
 function play(setting: World, steps: Step[]): void {
   const history = beginHistory(setting);
   const { floor } = history;
   let followed = UNUSED_FLOOR;
   const sessions = new Map<string, Session | undefined>();
+  const lanes = unusedLanes();
+  let count = 0;
   let at = floor.now;
   const carryOut = (command: LooseCommand) => {
     at = floor.now;
@@ -34,11 +46,14 @@ function play(setting: World, steps: Step[]): void {
       if (fact.type !== "event") continue;
       const event = { ...fact.event, timestamp: new Date(at).toISOString() } as ServerEvent;
       followed = floorAfter(followed, event);
+      addToLanes(lanes, event, count++);
       const { sessionId: id } = event;
       if (id !== undefined) sessions.set(id, sessionAfter(sessions.get(id) ?? sessionBefore(id, event), event));
     }
     compare();
   };
+  const wants = (id: string) =>
+    floor.actors.context.floor.paused.some(({ sessionId, wants }) => sessionId === id && wants !== undefined);
   const compare = () => {
     const { holder, ducked, queued, reserved } = floor.actors.context.floor;
     const ids = (contenders: readonly Contender[]) => contenders.map(({ sessionId }) => sessionId);
@@ -56,6 +71,9 @@ function play(setting: World, steps: Step[]): void {
     for (const [id, session] of sessions) {
       const view = floor.state(id) === "deleted" ? undefined : floor.view(id);
       expect(session && told(session), id).toEqual(view && told(view));
+      const lane = lanes.byId.get(id);
+      const { looks, isQueued, isBusy } = lane ?? { looks: [], isQueued: false, isBusy: false };
+      expect([looks.at(-1), isQueued, isBusy], id).toEqual(laneOf(view, wants(id)));
     }
   };
   for (const each of steps) {

@@ -41,18 +41,6 @@ test("the events of a session's work range from its beginning to its end", () =>
   expect(eventsInFlight(flights, 10)).toEqual([]);
 });
 
-test("an archived session, or one whose wait has ended, is not in flight", () => {
-  const of = (...parts: Parameters<typeof log>) => [...sessionsInFlight(flightIndex().of(log(...parts)), parts.length)];
-  expect(of(move("a", "active.running"))).toEqual(["a"]);
-  expect(of(move("a", "active.running"), move("a", "archived"))).toEqual([]);
-  expect(of(decide("a", "queued"))).toEqual(["a"]);
-  expect(of(decide("a", "queued"), decide("a", "rejected", "queue_timeout"))).toEqual([]);
-  expect(of(decide("a", "queued"), decide("a", "rejected", "lease_expired"))).toEqual([]);
-  const yields = ["a", "session_transition", { event: "yield", from: "paused", to: "paused" }] as const;
-  expect(of(decide("a", "queued"), [...yields])).toEqual([]);
-  expect(of(decide("a", "queued"), move("a", "deleted"))).toEqual([]);
-});
-
 test("each kind of event lists its places, and the sessions concerned", () => {
   const index = kindIndex().of(
     log(

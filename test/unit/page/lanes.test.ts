@@ -26,6 +26,9 @@ test("lanes show the states of each session over time, and its end", () => {
       starts: [0, 1, 2, 3, 4, 6, 8].map((second) => AT + second * 1_000),
       looks: ["created", "queued", "idle", "running", "ducked", "paused", "archived"],
       endsAt: AT + 8_000,
+      state: "archived",
+      isQueued: false,
+      isBusy: false,
     },
   ]);
   expect(marks.map(({ sessionId, outcome, index }) => [sessionId, outcome, index])).toEqual([
@@ -33,17 +36,6 @@ test("lanes show the states of each session over time, and its end", () => {
     [undefined, "rejected", 5],
   ]);
   expect([from, to]).toEqual([AT, AT + 8_000]);
-});
-
-test("a lane shows that a wait ended without the floor", () => {
-  for (const reason of ["queue_timeout", "lease_expired"]) {
-    const { lanes } = laneIndex().of([
-      logEvent(0, "session_created", { id: "a", title: "A", agentId: "music" }, "a"),
-      logEvent(1, "arbitration", { outcome: "queued", reason: "lower_priority", challenger: { sessionId: "a" } }, "a"),
-      logEvent(2, "arbitration", { outcome: "rejected", reason, challenger: { sessionId: "a" } }, "a"),
-    ]);
-    expect(lanes[0]?.looks, reason).toEqual(["created", "queued", "created"]);
-  }
 });
 
 test("the lanes of a span are those of the sessions that existed at some time in it", () => {
@@ -54,6 +46,9 @@ test("the lanes of a span are those of the sessions that existed at some time in
     starts: [start],
     looks: ["idle" as const],
     endsAt,
+    state: "idle" as const,
+    isQueued: false,
+    isBusy: false,
   });
   const all = [
     lane("over", 0, 999),
