@@ -1,21 +1,11 @@
 import {
-  type PendingInteraction,
+  ConversationReader,
+  type ConversationView,
   type SessionMessage,
-  shownMessage,
   type ToolUse,
-  waitingMessage,
-} from "../../src/client/live/live-session.ts";
-import type { ServerEventOf } from "../../src/client/server-event.ts";
+  toolKeyOf,
+} from "../../src/client/conversation-reader.ts";
 import type { LogEvent } from "./log-event.ts";
-
-/** A session's conversation, as its view shows it. */
-export interface Transcript {
-  /** Oldest first. */
-  messages: readonly SessionMessage[];
-  toolUses: readonly ToolUse[];
-  interactions: readonly PendingInteraction[];
-  error?: ServerEventOf<"error">["data"] | undefined;
-}
 
 /**
  * A session's conversation after the first `count` events of its floor's log, from the log only.
@@ -25,96 +15,13 @@ export function transcriptOf(
   events: readonly LogEvent[],
   indices: readonly number[] = [],
   count = events.length,
-): Transcript {
-  const pass = new Pass();
+): ConversationView {
+  const conversation = new ConversationReader();
   for (const eventIndex of indices) {
     if (eventIndex >= count) break;
-    pass.add(events[eventIndex]!);
+    conversation.take(events[eventIndex]!);
   }
-  return pass.transcript;
-}
-
-/** One pass over a session's events. */
-class Pass {
-  readonly #messages = new Map<string, SessionMessage>();
-  readonly #tools = new Map<string, ToolUse>();
-  readonly #pending = new Map<string, PendingInteraction>();
-  #error: Transcript["error"];
-
-  get transcript(): Transcript {
-    return {
-      messages: [...this.#messages.values()],
-      toolUses: [...this.#tools.values()],
-      interactions: [...this.#pending.values()],
-      ...(this.#error && { error: this.#error }),
-    };
-  }
-
-  add(event: LogEvent): void {
-    switch (event.type) {
-      case "message":
-        this.#messages.set(event.data.id, shownMessage(event.data));
-        return;
-      case "session_updated":
-        return this.#play(event.data);
-      case "tool_call":
-        this.#tools.set(event.data.toolCallId, event as ToolUse);
-        return;
-      case "tool_result": {
-        const use = this.#tools.get(event.data.toolCallId);
-        if (use) this.#tools.set(event.data.toolCallId, { ...use, result: event.data });
-        return;
-      }
-      case "tool_confirmation_request":
-      case "user_question_request":
-        if (event.requestId !== undefined) this.#pending.set(event.requestId, event as PendingInteraction);
-        return;
-      case "interaction_resolved":
-        if (event.requestId !== undefined) this.#pending.delete(event.requestId);
-        return;
-      case "error":
-        this.#error = event.data;
-        return;
-      case "session_transition":
-        if (event.data.event === "turn") this.#begin(event.data.runId);
-        return;
-      case "complete":
-        return this.#complete(event.data);
-      default:
-        event.type satisfies
-          | "session_created"
-          | "arbitration"
-          | "routed"
-          | "agent_switched"
-          | "usage"
-          | "data"
-          | "floor_updated";
-        return;
-    }
-  }
-
-  #play({ played }: ServerEventOf<"session_updated">["data"]): void {
-    const reply = played && this.#messages.get(played.messageId);
-    if (reply) this.#messages.set(reply.id, { ...reply, playedUpTo: played.upTo });
-  }
-
-  #begin(runId: string | undefined): void {
-    this.#setStatus(waitingMessage(this.#messages, runId), "success");
-  }
-
-  #complete({ runId, withdrawn }: ServerEventOf<"complete">["data"]): void {
-    const waiting = waitingMessage(this.#messages, runId);
-    const isFailure = this.#error?.runId === runId;
-    // A turn that has not begun asks nothing: what the current run asks stays.
-    if (!waiting) this.#pending.clear();
-    else if (withdrawn) this.#messages.delete(waiting.id);
-    else this.#setStatus(waiting, isFailure ? "error" : "interrupted");
-    if (!isFailure) this.#error = undefined;
-  }
-
-  #setStatus(message: SessionMessage | undefined, status: SessionMessage["status"]): void {
-    if (message) this.#messages.set(message.id, { ...message, status });
-  }
+  return conversation.view;
 }
 
 const PAUSING: ReadonlySet<string> = new Set(["preempt", "pause", "yield"]);
@@ -154,7 +61,7 @@ export type Item =
 export type CallNode = { kind: "item"; item: Item } | { kind: "call"; name: string; key: string; nodes: CallNode[] };
 
 /** Messages and tool calls in the order in which they happened; each summary follows the messages that it covers. */
-export function itemsOf({ messages, toolUses }: Pick<Transcript, "messages" | "toolUses">): Item[] {
+export function itemsOf({ messages, toolUses }: Pick<ConversationView, "messages" | "toolUses">): Item[] {
   const items: Item[] = [
     ...messages.map((message) => ({ kind: "message" as const, at: message.createdAt, message })),
     ...toolUses.map((use) => ({ kind: "tool" as const, at: Date.parse(use.timestamp), use })),
@@ -233,4 +140,4 @@ interface Branch {
 type NamedBranch = Branch & { name: string };
 
 export const messageKeyOf = (item: Item): string =>
-  item.kind === "message" ? `m:${item.message.id}` : `t:${item.use.data.toolCallId}`;
+  item.kind === "message" ? `m:${item.message.id}` : `t:${toolKeyOf(item.use)}`;

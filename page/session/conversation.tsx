@@ -1,6 +1,6 @@
 import { Fragment, type ReactNode, useMemo } from "react";
 import { argumentsText } from "../../src/client/arguments-text.ts";
-import type { SessionMessage, ToolUse } from "../../src/client/live/live-session.ts";
+import type { SessionMessage, ToolUse } from "../../src/client/conversation-reader.ts";
 import { heardUnits } from "../../src/protocol/heard.ts";
 import type { Session } from "../../src/protocol/session.ts";
 import { type CallNode, callTree, itemsOf, messageKeyOf } from "../log/conversation-log.ts";

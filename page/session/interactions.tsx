@@ -1,6 +1,6 @@
 import { type FormEvent, useState } from "react";
 import type { OutgoingMessage } from "../../src/client/client.ts";
-import type { PendingInteraction } from "../../src/client/live/live-session.ts";
+import type { PendingInteraction } from "../../src/client/conversation-reader.ts";
 import { useClient } from "../../src/react/hooks.ts";
 import { useHere } from "../moment/here.tsx";
 import { leftText } from "../moment/time-text.ts";

@@ -1,5 +1,5 @@
 import { useRef, useState } from "react";
-import type { SessionMessage } from "../../src/client/live/live-session.ts";
+import type { SessionMessage } from "../../src/client/conversation-reader.ts";
 import type { Session } from "../../src/protocol/session.ts";
 import { useClient } from "../../src/react/hooks.ts";
 import { useHere } from "../moment/here.tsx";

@@ -1,11 +1,12 @@
 import { lazy, Suspense, useEffect, useEffectEvent, useMemo, useState } from "react";
 import type { ClientError } from "../../src/client/client-error.ts";
+import { type ConversationView, toolKeyOf } from "../../src/client/conversation-reader.ts";
 import type { SessionLiveView } from "../../src/client/live/live-session.ts";
 import type { ServerEvent } from "../../src/client/server-event.ts";
 import type { Message } from "../../src/protocol/message.ts";
 import type { Session } from "../../src/protocol/session.ts";
 import { useClient, useSession } from "../../src/react/hooks.ts";
-import { type Transcript, transcriptOf } from "../log/conversation-log.ts";
+import { transcriptOf } from "../log/conversation-log.ts";
 import { eventIndices } from "../log/log-index.ts";
 import { useHere } from "../moment/here.tsx";
 import { useMedia } from "../parts/screen/use-media.ts";
@@ -63,7 +64,7 @@ function LiveConversation({ id, onDeleted }: LiveProps) {
   const client = useClient();
   const { log, recent } = useHere();
   const live = useSession(id);
-  const [older, setOlder] = useState<Transcript["messages"]>([]);
+  const [older, setOlder] = useState<ConversationView["messages"]>([]);
   const [hasOlder, setHasOlder] = useState(true);
   const [isDeleting, setDeleting] = useState(false);
   const { act, isBusy } = useAct();
@@ -84,8 +85,8 @@ function LiveConversation({ id, onDeleted }: LiveProps) {
     return <Placeholder text={failure ? refusalText(id, failure, say) : say("failure.title")} />;
   }
   if (!session) return <Placeholder text={say("session.loading")} isQuiet />;
-  const seen = new Set(toolUses.map(({ data }) => data.toolCallId));
-  const tools = [...logged.toolUses.filter(({ data }) => !seen.has(data.toolCallId)), ...toolUses];
+  const seen = new Set(toolUses.map(toolKeyOf));
+  const tools = [...logged.toolUses.filter((use) => !seen.has(toolKeyOf(use))), ...toolUses];
   const readOlder = () =>
     act(async () => {
       const before = (older[0] ?? messages[0])!.id;
@@ -164,7 +165,7 @@ function Placeholder({ text, isQuiet = false }: { text: string; isQuiet?: boolea
 
 interface ShownProps {
   session: Session;
-  transcript: Transcript;
+  transcript: ConversationView;
   /** The number of messages before the transcript that only the server has. */
   copied?: number;
   onOlder?: (() => void) | undefined;

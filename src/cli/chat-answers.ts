@@ -1,5 +1,5 @@
 import type { OutgoingMessage } from "../client/client.ts";
-import type { PendingInteraction } from "../client/live/live-session.ts";
+import type { PendingInteraction } from "../client/conversation-reader.ts";
 import type { ChatWords } from "./chat-words.ts";
 
 type Response = Extract<OutgoingMessage, { requestId: string }>["response"];

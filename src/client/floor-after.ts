@@ -125,7 +125,7 @@ export function sessionAfter(session: Session, event: ServerEvent): Session | un
     case "session_transition":
       return movedBy(session, event.data, at);
     case "session_updated": {
-      const { summaryFailure: _, fired, ...change } = event.data;
+      const { summaryFailure: _, summaryContinues: __, played: ___, fired, ...change } = event.data;
       // A time that has come is over, unless it was one of a series.
       return { ...session, ...(fired && { schedule: undefined }), ...(change as Partial<Session>) };
     }

@@ -64,20 +64,14 @@ export {
   type UsageQuery,
 } from "./client.ts";
 export { ClientError, type ClientErrorCode, type ClientErrorFacts } from "./client-error.ts";
+export type { PendingInteraction, SessionMessage, ToolUse } from "./conversation-reader.ts";
 export type { EventStream, StreamState, StreamStatus } from "./event-stream.ts";
 export { keepLease, type Lease, type LeaseOptions } from "./live/lease.ts";
 export type { LiveState, LiveStatus } from "./live/live.ts";
 export { type ConnectionView, LiveConnection } from "./live/live-connection.ts";
 export { type FloorLiveView, LiveFloor } from "./live/live-floor.ts";
 export { type FloorsLiveView, LiveFloors } from "./live/live-floors.ts";
-export {
-  LiveSession,
-  type LiveSessionOptions,
-  type PendingInteraction,
-  type SessionLiveView,
-  type SessionMessage,
-  type ToolUse,
-} from "./live/live-session.ts";
+export { LiveSession, type LiveSessionOptions, type SessionLiveView } from "./live/live-session.ts";
 export { LiveViews } from "./live/live-views.ts";
 export { type MessageText, MessageTexts } from "./message-texts.ts";
 export type { ClientOptions, CommandOptions, HeaderSource, ReadOptions, WriteOptions } from "./requester.ts";

@@ -1,46 +1,23 @@
-import type { LiveType } from "../../protocol/event.ts";
-import type { LogLine, Message } from "../../protocol/message.ts";
-import { reasoningOf } from "../../protocol/reasoning.ts";
+import type { LogLine } from "../../protocol/message.ts";
 import type { Session } from "../../protocol/session.ts";
 import type { Client } from "../client.ts";
+import { ConversationReader, type ConversationView } from "../conversation-reader.ts";
 import { stateAfter } from "../floor-after.ts";
-import { type MessageText, MessageTexts } from "../message-texts.ts";
 import type { ServerEvent, ServerEventOf } from "../server-event.ts";
 import { keepLease, type Lease } from "./lease.ts";
 import { Live, type LiveState } from "./live.ts";
 
-/** A message, as far as its text is known. `isStreaming`: more may follow. */
-export interface SessionMessage extends Message {
-  isStreaming: boolean;
-  /** The agent's reasoning, as far as it is published. */
-  reasoning: string;
-}
-
-/** A question of the agent that a person has to answer. */
-export type PendingInteraction = (
-  | ServerEventOf<"tool_confirmation_request">
-  | ServerEventOf<"user_question_request">
-) & { requestId: string };
-
-export type ToolUse = ServerEventOf<"tool_call"> & { result?: ServerEventOf<"tool_result">["data"] };
-
-export interface SessionLiveView extends LiveState {
+/** A session and its conversation; tool calls are those since the view was opened. */
+export interface SessionLiveView extends LiveState, ConversationView {
   /** Undefined before the first answer. */
   session: Session | undefined;
   isDeleted: boolean;
-  /** Oldest first, including those that are being written. */
-  messages: readonly SessionMessage[];
   /** Whether the server has older messages. */
   hasMore: boolean;
-  interactions: readonly PendingInteraction[];
-  /** Tool calls since the view was opened, oldest first. */
-  toolUses: readonly ToolUse[];
   /** What agents' programs printed since the view was opened: the newest lines, by the ids of their messages. */
   logs: ReadonlyMap<string, readonly LogLine[]>;
   /** Why the last attempt at a summary brought none, until there is a new summary. */
   summaryFailure: ServerEventOf<"session_updated">["data"]["summaryFailure"];
-  /** The latest failure, until a run ends successfully. */
-  error: ServerEventOf<"error">["data"] | undefined;
 }
 
 export interface LiveSessionOptions {
@@ -78,8 +55,7 @@ export class LiveSession extends Live<SessionLiveView> {
   readonly id: string;
   readonly #client: Client;
   readonly #options: LiveSessionOptions;
-  #messages = new Map<string, SessionMessage>();
-  #texts = new MessageTexts();
+  #conversation = new ConversationReader();
   #position: string | undefined;
   /** The position before the question of a waiting session, as of the last load. */
   #wentBackTo: string | undefined;
@@ -141,87 +117,48 @@ export class LiveSession extends Live<SessionLiveView> {
   async #load(signal: AbortSignal): Promise<void> {
     const { session: loaded, position } = await this.#client.loadSession({ sessionId: this.id }, { signal });
     const { messages, hasMore, ...session } = loaded;
-    this.#texts = new MessageTexts();
-    this.#messages = new Map(messages.map((message) => [message.id, shownMessage(message)]));
+    const { failure } = session as Session;
+    this.#conversation = new ConversationReader(messages, failure, MAX_TOOL_USES);
     this.#wentBackTo = session.activity === "waiting" ? before(position) : undefined;
     this.#position = this.#wentBackTo ?? position;
     const { status } = this.known;
-    this.change({
-      ...NOTHING,
-      status,
-      session: session as Session,
-      messages: [...this.#messages.values()],
-      hasMore,
-      error: (session as Session).failure,
-    });
+    this.change({ ...NOTHING, status, session: session as Session, hasMore, ...this.#conversation.view });
   }
 
   #apply(event: ServerEvent): void {
-    const text = this.#texts.take(event);
-    if (text) this.#write(text, event);
+    this.#conversation.take(event);
+    this.#note(this.#conversation.view);
+    const { session } = this.known;
     switch (event.type) {
-      case "session_transition":
-        return this.#move(event.data);
-      case "session_updated":
-        return this.#update(event.data);
-      case "agent_switched":
-        this.#edit({ agentId: event.data.currentAgentId, mode: undefined });
+      case "session_transition": {
+        const moved = session && stateAfter(session, event.data);
+        if (!moved) return this.change({ isDeleted: true });
+        this.change({ session: moved });
         return void this.#readSession();
-      case "tool_confirmation_request":
-      case "user_question_request": {
-        const others = this.known.interactions.filter(({ requestId }) => requestId !== event.requestId);
-        return this.change({ interactions: [...others, event as PendingInteraction] });
       }
-      case "interaction_resolved":
-        return this.change({
-          interactions: this.known.interactions.filter(({ requestId }) => requestId !== event.requestId),
-        });
-      case "tool_call":
-        return this.change({ toolUses: [...this.known.toolUses, event].slice(-MAX_TOOL_USES) });
-      case "tool_result":
-        return this.#addResult(event.data);
+      case "agent_switched":
+        if (session) this.change({ session: { ...session, agentId: event.data.currentAgentId, mode: undefined } });
+        return void this.#readSession();
+      case "arbitration":
+        return void this.#readSession();
+      case "session_updated": {
+        const { summaryFailure, summaryContinues: _, fired, ...change } = event.data;
+        if (summaryFailure || change.summaryId !== undefined) this.change({ summaryFailure });
+        if (session) this.change({ session: { ...session, ...(change as Partial<Session>) } });
+        return fired ? void this.#readSession() : undefined;
+      }
       case "log":
-        return this.#addLines(event);
-      case "error":
-        return this.change({ error: event.data });
-      case "complete":
-        return this.#complete(event.data);
+        return this.#addLines(event.data);
       default:
-        event.type satisfies
-          | LiveType
-          | "session_created"
-          | "arbitration"
-          | "routed"
-          | "message"
-          | "usage"
-          | "data"
-          | "floor_updated";
         return undefined;
     }
   }
 
-  #move(transition: ServerEventOf<"session_transition">["data"]): void {
-    const session = this.known.session && stateAfter(this.known.session, transition);
-    if (!session) return this.change({ isDeleted: true });
-    const begun = transition.event === "turn" ? waitingMessage(this.#messages, transition.runId) : undefined;
-    if (begun) this.#messages.set(begun.id, { ...begun, status: "success" });
-    this.change({ session, ...(begun && { messages: [...this.#messages.values()] }) });
-    void this.#readSession();
-  }
-
-  #update({ summaryFailure, summaryContinues: _, ...change }: ServerEventOf<"session_updated">["data"]): void {
-    if (summaryFailure || change.summaryId !== undefined) this.change({ summaryFailure });
-    const reply = change.played && this.#messages.get(change.played.messageId);
-    if (reply) {
-      this.#messages.set(reply.id, { ...reply, playedUpTo: change.played!.upTo });
-      this.change({ messages: [...this.#messages.values()] });
-    }
-    this.#edit(change as Partial<Session>);
-  }
-
-  #edit(change: Partial<Session>): void {
-    const { session } = this.known;
-    if (session) this.change({ session: { ...session, ...change } });
+  /** Change the view if any of it is new. */
+  #note(change: Partial<SessionLiveView>): void {
+    const { known } = this;
+    if (Object.entries(change).some(([key, value]) => known[key as keyof SessionLiveView] !== value))
+      this.change(change);
   }
 
   /**
@@ -250,74 +187,12 @@ export class LiveSession extends Live<SessionLiveView> {
     }
   }
 
-  #write({ messageId, text, reasoning, isStreaming, runId, agent }: MessageText, event: ServerEvent): void {
-    const known = this.#messages.get(messageId);
-    const whole = event.type === "message" ? shownMessage(event.data) : undefined;
-    const createdAt = Date.parse(event.timestamp);
-    const begun = { createdAt, ...(agent && { agent }), ...(runId && { runId: runId as never }) };
-    this.#messages.set(messageId, {
-      ...(whole ?? known ?? this.#begin(messageId, begun)),
-      content: text,
-      reasoning,
-      isStreaming,
-    });
-    this.change({ messages: [...this.#messages.values()] });
-  }
-
-  #addLines({ data: { messageId, runId, lines }, timestamp }: ServerEventOf<"log">): void {
-    // A program may print before it says anything.
-    if (!this.#messages.has(messageId)) this.#begin(messageId, { runId, createdAt: Date.parse(timestamp) });
+  #addLines({ messageId, lines }: ServerEventOf<"log">["data"]): void {
     const logs = new Map(this.known.logs);
     logs.set(messageId, [...(logs.get(messageId) ?? []), ...lines].slice(-MAX_LINES));
     if (logs.size > MAX_PRINTING) logs.delete(logs.keys().next().value!);
-    this.change({ logs, messages: [...this.#messages.values()] });
+    this.change({ logs });
   }
-
-  /** A message of the agent, without further fields. */
-  #begin(id: string, known: Partial<SessionMessage>): SessionMessage {
-    const begun = { id, sessionId: this.id, role: "assistant", status: "running", content: "", reasoning: "" };
-    const message = { ...begun, isStreaming: true, ...known } as SessionMessage;
-    this.#messages.set(id, message);
-    return message;
-  }
-
-  #addResult(result: ServerEventOf<"tool_result">["data"]): void {
-    const toolUses = this.known.toolUses.map((use) =>
-      use.data.toolCallId === result.toolCallId && !use.result ? { ...use, result } : use,
-    );
-    this.change({ toolUses });
-  }
-
-  #complete({ runId, withdrawn }: ServerEventOf<"complete">["data"]): void {
-    const waiting = waitingMessage(this.#messages, runId);
-    const isFailure = this.known.error?.runId === runId;
-    if (waiting && withdrawn) this.#messages.delete(waiting.id);
-    else if (waiting) this.#messages.set(waiting.id, { ...waiting, status: isFailure ? "error" : "interrupted" });
-    for (const [id, message] of this.#messages) {
-      if (message.runId === runId && message.isStreaming) this.#messages.set(id, { ...message, isStreaming: false });
-    }
-    this.change({
-      messages: [...this.#messages.values()],
-      // A turn that has not begun asks nothing: what the current run asks stays.
-      ...(!waiting && { interactions: [] }),
-      ...(!isFailure && { error: undefined }),
-    });
-  }
-}
-
-/** The user's message of a turn that has not begun. */
-export function waitingMessage(
-  messages: ReadonlyMap<string, SessionMessage>,
-  runId: string | undefined,
-): SessionMessage | undefined {
-  for (const message of messages.values()) if (message.status === "queued" && message.runId === runId) return message;
-  return undefined;
-}
-
-/** A logged or stored message, as views show it. */
-export function shownMessage(message: Message & { streaming?: boolean }): SessionMessage {
-  const { streaming, ...rest } = message;
-  return { ...rest, reasoning: reasoningOf(rest.parts), isStreaming: streaming ?? message.status === "running" };
 }
 
 /** The position some events earlier, so that pending questions are sent again. */

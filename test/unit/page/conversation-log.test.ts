@@ -5,6 +5,7 @@ import {
   itemsOf,
   lastPauseOf,
   lastWordsOf,
+  messageKeyOf,
   transcriptOf,
 } from "../../../page/log/conversation-log.ts";
 import { PictureBook } from "../../../page/log/floor-picture.ts";
@@ -144,6 +145,20 @@ test("a transcript does not confuse calls of two runs that have the same id", ()
   expect(brief(tree)).toEqual(["u1", { weather: ["w1"] }, "u2", { weather: ["w2"] }]);
   const keys = tree.flatMap((node) => (node.kind === "call" ? [node.key] : []));
   expect(new Set(keys).size).toBe(2);
+});
+
+test("a transcript has the tool calls of two runs that have the same id, each with its result", () => {
+  const agent = { kind: "master", name: "a", depth: 0, path: ["a"] };
+  const called = (name: string) => [
+    inLog("tool_call", { toolCallId: "0", function: { name, arguments: "{}" }, agent }),
+    inLog("tool_result", { toolCallId: "0", toolName: name, content: name, status: "success", agent }),
+  ];
+  const { toolUses } = transcriptIn(logOf(...called("play"), ...called("stop")));
+  expect(toolUses.map(({ data, result }) => [data.function.name, result?.content])).toEqual([
+    ["play", "play"],
+    ["stop", "stop"],
+  ]);
+  expect(new Set(itemsOf({ messages: [], toolUses }).map(messageKeyOf)).size).toBe(2);
 });
 
 test("a transcript knows why the session was last paused before a moment", () => {
