@@ -304,7 +304,8 @@ test.each([{ inMs: 60_000 }, { every: "* * * * *", timezone: "UTC" }])(
     const created = await eventsOf(stage, "session_created", "u:bea");
     const { id } = created.at(-1);
     expect(await sessionOf(stage, id)).toMatchObject({
-      state: "created",
+      // What a series did not get to say is over; a session of its own may still be asked for.
+      state: "every" in when ? "archived" : "created",
       messageCount: 1,
       failure: { errorCode: "budget_exhausted" },
     });
