@@ -6,7 +6,6 @@ import type { Stream, Streams } from "../gateway/streams/open-streams.ts";
 import { SseWriter } from "../gateway/streams/sse-writer.ts";
 import { AppError, type ErrorCode } from "../protocol/errors.ts";
 import type { ByeReason } from "../protocol/event.ts";
-import { HEARTBEAT_LINE } from "../protocol/frames.ts";
 import type { Clock } from "../shared/ports/clock.ts";
 import type { Logger } from "../shared/ports/logger.ts";
 import type { Following, LiveRuns, RunAddress } from "./live-runs.ts";
@@ -171,16 +170,13 @@ export async function streamRun(address: RunAddress, answer: RunAnswer): Promise
   return reply;
 }
 
-/**
- * Write the reason for an early end in the format of the protocol. The stream begins with a short line, because Caddy
- * 2.6 compresses one that begins with more than 512 bytes, and then holds it back to its end.
- */
+/** Writes the reason for an early end in the format of the protocol. */
 class ReplyWriter extends SseWriter {
   readonly #fail: RunStream["fail"];
 
   constructor(reply: FastifyReply, now: number, fail: RunStream["fail"]) {
     reply.hijack();
-    super(reply.raw, reply.getHeaders() as Record<string, string>, now, { opening: HEARTBEAT_LINE, isChunked: true });
+    super(reply.raw, reply.getHeaders() as Record<string, string>, now, { opening: "", isChunked: true });
     this.#fail = fail;
   }
 

@@ -95,6 +95,9 @@ export function mcpRoutes(app: Routes, context: McpContext): void {
       const answer = await handle(sent, body);
       void reply.code(answer.status as 200);
       for (const [name, value] of answer.headers) void reply.header(name, value);
+      const isStream = answer.headers.get("content-type")?.startsWith("text/event-stream");
+      // As every event stream: see HEADERS in gateway/streams/sse-writer.ts.
+      if (isStream) void reply.header("content-encoding", "identity");
       if (isInitialize(body)) void reply.header(SESSION_HEADER, randomUUID());
       if (!answer.body) return reply.send();
       return reply.send(Readable.from(headFirst(reply, answer.body as WebStream<Uint8Array>)));

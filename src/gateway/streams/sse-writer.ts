@@ -16,10 +16,15 @@ import { replaceSentHead, sentHeadOf } from "../http/node-internals.ts";
 /** The outcome of a write: written, written but the reader is behind, or the stream is closed. */
 export type Written = "ok" | "full" | "closed";
 
+/**
+ * `identity` says that the stream has no coding. Clients ignore it, and proxies that pass over `no-transform` add no
+ * coding to an answer that names one: Caddy 2.6 compresses what begins with 512 bytes, and holds it back to its end.
+ */
 const HEADERS = {
   "content-type": "text/event-stream; charset=utf-8",
   "cache-control": "no-cache, no-transform",
   "x-accel-buffering": "no",
+  "content-encoding": "identity",
   connection: "close",
   "x-content-type-options": "nosniff",
 };

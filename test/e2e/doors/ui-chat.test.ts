@@ -100,7 +100,7 @@ test("a chat whose message is posted twice has one turn, and the same reply", as
   const body = { id, messages: [{ id: "m1", role: "user", parts: [{ type: "text", text: "hello" }] }] };
   const post = async () => (await node.post("/api/chat", body)).text;
   const first = await post();
-  expect(first).toMatch(/^:\ndata: \{"type":"start".*\n\ndata: \[DONE\]\n\n$/s);
+  expect(first).toMatch(/^data: \{"type":"start".*\n\ndata: \[DONE\]\n\n$/s);
   expect(await post()).toContain(/"messageId":"([^"]+)"/.exec(first)![1]);
   expect(await conversation(id)).toEqual(["hello", "Hello there."]);
 });
