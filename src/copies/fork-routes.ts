@@ -34,7 +34,7 @@ export function forkRoutes(app: Routes, context: TurnContext & { copies: Copies 
           "The copy has the finished messages up to `messageId`, or all of them, under new ids. Its `origin` names the session that was copied.",
         params: SessionParams,
         body: z
-          .object({
+          .strictObject({
             messageId: MessageId.optional().meta({ description: "the last message to copy" }),
             agentId: AgentId.optional().meta({ description: "default: the session's" }),
             connectionId: ConnectionId.optional(),
@@ -69,7 +69,7 @@ export function forkRoutes(app: Routes, context: TurnContext & { copies: Copies 
           "A copy without these turns replaces the session, which is archived. The copy gets the session's connections, and its floor if it held the floor.",
         params: SessionParams,
         body: z
-          .object({
+          .strictObject({
             turns: z.number().int().min(1).max(MAX_TURNS).default(1),
             commandId: CommandId.optional(),
           })
@@ -96,7 +96,7 @@ export function forkRoutes(app: Routes, context: TurnContext & { copies: Copies 
         description:
           "It requests the other floor, and leaves its own only if it is granted or waits there. It goes on in a new session, with its messages, its connections and its unfinished turns.",
         params: SessionParams,
-        body: z.object({
+        body: z.strictObject({
           zone: Name.refine((zone) => zone !== EVERY_ZONE, "one zone")
             .nullable()
             .meta({ description: "null: the user's floor without a zone" }),
@@ -151,7 +151,7 @@ export function forkRoutes(app: Routes, context: TurnContext & { copies: Copies 
         description:
           "A copy of the session up to this message continues with the new text. The session itself is unchanged; with `replace` it is archived. If the floor is refused, no copy is created.",
         params: WithMessage,
-        body: z.object({
+        body: z.strictObject({
           content: z.string().overwrite(cleanText),
           images: z
             .array(ImageInput)

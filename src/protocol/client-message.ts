@@ -25,7 +25,7 @@ const MIME_TYPE = /^image\/[a-z0-9.+-]{1,64}$/;
 
 /** An image as a client sends it: base64, or a `data:` URI, whose media type then overrides `mimeType`. */
 export const ImageInput = z
-  .object({
+  .strictObject({
     data: z.string().min(1).meta({ description: "base64, or a data: URI" }),
     mimeType: z
       .string()
@@ -72,28 +72,28 @@ export function findAgentIdFault(agentId: string): "invalid_agent_id" | "invalid
   return AGENT_ID.test(trimmed) ? undefined : "invalid_agent_id_format";
 }
 
-/** The body of `POST /message`. Unknown fields are ignored; an unknown `type` is a `bad_request`. */
+/** The body of `POST /message`. An unknown field or `type` is a `bad_request`. */
 export const ClientMessage = z
   .discriminatedUnion("type", [
-    z.object({ type: z.literal("chat"), ...chat }),
-    z.object({ type: z.literal("image"), ...chat }),
-    z.object({ type: z.literal("abort"), ...command }),
+    z.strictObject({ type: z.literal("chat"), ...chat }),
+    z.strictObject({ type: z.literal("image"), ...chat }),
+    z.strictObject({ type: z.literal("abort"), ...command }),
     /** The session checks `agentId`, so that each fault has its own code. */
-    z.object({ type: z.literal("switch_agent"), ...command, agentId: z.string().max(1_024) }),
-    z.object({
+    z.strictObject({ type: z.literal("switch_agent"), ...command, agentId: z.string().max(1_024) }),
+    z.strictObject({
       type: z.literal("tool_confirmation_response"),
       ...command,
       requestId: RequestId,
       response: ConfirmationResponse,
     }),
-    z.object({
+    z.strictObject({
       type: z.literal("user_question_response"),
       ...command,
       requestId: RequestId,
       response: QuestionResponse,
     }),
-    /** As the clients of the service before this one send it. Files are never rolled back. */
-    z.object({
+    /** As the clients of the service before this one send it, with further fields. Files are never rolled back. */
+    z.strictObject({
       type: z.literal("rollback"),
       ...target,
       rollback: z.object({
@@ -104,12 +104,12 @@ export const ClientMessage = z
         rollbackFiles: z.boolean().optional().meta({ description: "ignored: a session has no files" }),
       }),
     }),
-    z.object({ type: z.literal("pause"), ...command }),
-    z.object({ type: z.literal("resume"), ...command }),
-    z.object({ type: z.literal("archive"), ...command }),
-    z.object({ type: z.literal("ping"), ...target }),
-    z.object({ type: z.literal("heartbeat"), ...target }),
-    z.object({ type: z.literal("played"), ...target, ...Played.shape }),
+    z.strictObject({ type: z.literal("pause"), ...command }),
+    z.strictObject({ type: z.literal("resume"), ...command }),
+    z.strictObject({ type: z.literal("archive"), ...command }),
+    z.strictObject({ type: z.literal("ping"), ...target }),
+    z.strictObject({ type: z.literal("heartbeat"), ...target }),
+    z.strictObject({ type: z.literal("played"), ...target, ...Played.shape }),
   ])
   .meta({ id: "ClientMessage" });
 export type ClientMessage = z.infer<typeof ClientMessage>;

@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifySchema } from "fastify";
+import type { FastifyInstance, FastifySchema, preValidationHookHandler } from "fastify";
 import { z } from "zod";
 import { BOUNDS } from "../../config/bounds.ts";
 import { nearest } from "../../config/nearest.ts";
@@ -6,31 +6,54 @@ import { AppError } from "../../protocol/errors.ts";
 
 /** A shorter key, such as that with which some clients avoid caches, is like too many others. */
 const MIN_KEY = 4;
+/** A longer key is cut in messages. */
+const MAX_SHOWN_KEY = 64;
+
+/** The object of a schema that checks the value; undefined if no single one does. */
+function objectFor(schema: unknown, value: object): z.ZodObject | undefined {
+  const inner = unwrapped(schema);
+  if (inner instanceof z.ZodObject) return inner;
+  if (!(inner instanceof z.ZodDiscriminatedUnion)) return undefined;
+  const { discriminator } = inner.def;
+  const kind = (value as Record<string, unknown>)[discriminator];
+  const options = inner.options as z.ZodObject<Record<string, z.ZodLiteral>>[];
+  return options.find(({ shape }) => shape[discriminator]?.value === kind);
+}
+
+/** A schema without what may stand in for an absent value, and without what is done to a present one. */
+function unwrapped(schema: unknown): unknown {
+  if (schema instanceof z.ZodPipe) return unwrapped(schema.in);
+  const isWrapper =
+    schema instanceof z.ZodPrefault ||
+    schema instanceof z.ZodDefault ||
+    schema instanceof z.ZodOptional ||
+    schema instanceof z.ZodNullable;
+  return isWrapper ? unwrapped(schema.unwrap()) : schema;
+}
 
 /** The keys of a route's body or query that schemas check; undefined where every key is allowed. */
-export function knownKeys(schema: unknown, value: object): readonly string[] | undefined {
-  if (schema instanceof z.ZodObject) return Object.keys(schema.shape);
-  if (schema instanceof z.ZodPrefault || schema instanceof z.ZodDefault || schema instanceof z.ZodOptional) {
-    return knownKeys(schema.unwrap(), value);
-  }
-  if (!(schema instanceof z.ZodDiscriminatedUnion)) return undefined;
-  const { discriminator } = schema.def;
-  const kind = (value as Record<string, unknown>)[discriminator];
-  const options = schema.options as z.ZodObject<Record<string, z.ZodLiteral>>[];
-  const option = options.find(({ shape }) => shape[discriminator]?.value === kind);
-  return option && knownKeys(option, value);
+function knownKeys(schema: unknown, value: object): readonly string[] | undefined {
+  const object = objectFor(schema, value);
+  return object && Object.keys(object.shape);
+}
+
+/** The known key that a key probably means. */
+function meantBy(key: string, known: readonly string[]): string | undefined {
+  if (key.length < MIN_KEY) return undefined;
+  return nearest(key, known) ?? nearest(key.replace(/[^A-Za-z0-9]/g, ""), known);
 }
 
 /**
- * The keys that are nearly known ones. Unknown keys are ignored, but a misspelt key loses a setting that the caller
- * needs, such as the user whose floor a session competes for. If the known key is there too, nothing is missing.
+ * The keys that are nearly known ones. Queries and the bodies of other protocols may have further keys, but a misspelt
+ * key loses a setting that the caller needs, such as the user whose floor a session competes for. If the known key is
+ * there too, nothing is missing.
  */
-export function misspeltKeys(value: object, known: readonly string[]): { key: string; meant: string }[] {
+function misspeltKeys(value: object, known: readonly string[]): { key: string; meant: string }[] {
   const found: { key: string; meant: string }[] = [];
   for (const key of Object.keys(value)) {
     if (found.length === BOUNDS.shownIssues) break;
-    if (key.length < MIN_KEY || known.includes(key)) continue;
-    const meant = nearest(key, known) ?? nearest(key.replace(/[^A-Za-z0-9]/g, ""), known);
+    if (known.includes(key)) continue;
+    const meant = meantBy(key, known);
     if (meant !== undefined && !Object.hasOwn(value, meant)) found.push({ key, meant });
   }
   return found;
@@ -70,11 +93,60 @@ function refuseStrayFilters(query: unknown, schema: FastifySchema | undefined): 
   throw new AppError("bad_request", `This list has no ${strays[0]}; ${filters}.`, { facts: { issues } });
 }
 
-/** Refuse misspelt keys of every body and query before their schemas ignore them. */
+interface Stray {
+  path: string;
+  key: string;
+  known: readonly string[];
+  meant: string | undefined;
+}
+
+/** The fields of a value that its schema's strict objects do not know, also within lists and other objects. */
+function* strayFields(value: unknown, schema: unknown, path: string): Generator<Stray> {
+  if (typeof value !== "object" || value === null) return;
+  if (Array.isArray(value)) {
+    const list = unwrapped(schema);
+    if (!(list instanceof z.ZodArray)) return;
+    for (const [index, each] of value.entries()) yield* strayFields(each, list.element, `${path}.${index}`);
+    return;
+  }
+  const object = objectFor(schema, value);
+  if (!object) return;
+  const known = Object.keys(object.shape);
+  const isStrict = object.def.catchall instanceof z.ZodNever;
+  for (const [key, each] of Object.entries(value)) {
+    if (known.includes(key)) yield* strayFields(each, object.shape[key], `${path}.${key}`);
+    else if (isStrict)
+      yield { path: `${path}.${shortened(key)}`, key: shortened(key), known, meant: meantBy(key, known) };
+  }
+}
+
+const shortened = (key: string): string => (key.length > MAX_SHOWN_KEY ? `${key.slice(0, MAX_SHOWN_KEY)}…` : key);
+
+/**
+ * Refuse fields that a body does not have: ignored, they would lose what the caller wants, such as a guard. Bodies of
+ * other protocols have no strict schemas.
+ *
+ * @throws AppError `bad_request` that names each field, and what it may mean
+ */
+function refuseStrayFields(body: unknown, schema: unknown): void {
+  const strays = strayFields(body, schema, "body").take(BOUNDS.shownIssues).toArray();
+  const [first] = strays;
+  if (!first) return;
+  const hint = ({ known, meant }: Stray): string => {
+    if (meant !== undefined) return `did you mean ${meant}?`;
+    return known.length === 0 ? "no field is known here" : `known here: ${known.join(", ")}`;
+  };
+  const issues = strays.map((stray) => ({ path: stray.path, message: hint(stray) }));
+  const end = first.meant === undefined ? "." : "";
+  throw new AppError("bad_request", `There is no ${first.key}; ${hint(first)}${end}`, { facts: { issues } });
+}
+
+/** Refuse what bodies and queries do not have, before their schemas judge the rest. */
 export function guardKeys(app: FastifyInstance): void {
-  app.addHook("preValidation", (request, _reply, done) => {
+  const guard: preValidationHookHandler = (request, _reply, done) => {
     const { schema } = request.routeOptions;
     try {
+      refuseStrayFields(request.body, schema?.body);
       refuseMisspelt("body", request.body, schema?.body);
       refuseMisspelt("querystring", request.query, schema?.querystring);
       refuseStrayFilters(request.query, schema);
@@ -82,5 +154,9 @@ export function guardKeys(app: FastifyInstance): void {
       return done(error as AppError);
     }
     done();
+  };
+  // After the route's own hooks, which may complete a body.
+  app.addHook("onRoute", (route) => {
+    route.preValidation = [...[route.preValidation ?? []].flat(), guard];
   });
 }

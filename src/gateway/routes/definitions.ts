@@ -108,7 +108,7 @@ export function definitionRoutes(app: Routes, context: Context): void {
         summary: "Define an agent for a workspace",
         description:
           "The agent uses the model of an agent of the catalogue's file, and at most its tools. Sessions of the workspace refer to it by name. Operators only.",
-        body: AgentDefinition.extend({ ...Keyed, ...Unbound }),
+        body: AgentDefinition.extend({ ...Keyed, ...Unbound }).strict(),
         response: { 200: Answer },
       },
     },
@@ -157,7 +157,9 @@ export function definitionRoutes(app: Routes, context: Context): void {
         description:
           "Omitted settings stay unchanged; null resets a setting to that of the catalogue's agent. A running turn keeps its settings. Operators only.",
         params: WithId,
-        body: DefinitionPatch.extend({ ...Keyed, ...Unbound }).prefault({}),
+        body: DefinitionPatch.extend({ ...Keyed, ...Unbound })
+          .strict()
+          .prefault({}),
         response: { 200: Answer },
       },
     },
@@ -181,7 +183,7 @@ export function definitionRoutes(app: Routes, context: Context): void {
         description:
           "Its sessions remain, and need another agent. The answer for an unknown definition is `deleted: false`. Operators only.",
         params: WithId,
-        body: z.object(Keyed).prefault({}),
+        body: z.strictObject(Keyed).prefault({}),
         response: { 200: z.object({ success: z.literal(true), deleted: z.boolean() }) },
       },
     },

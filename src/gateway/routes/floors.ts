@@ -298,7 +298,7 @@ export function floorRoutes(
         description: "What the arbiter would decide if this agent requested the floor now. Changes nothing.",
         params: FloorParams,
         body: z
-          .object({
+          .strictObject({
             agentId: AgentId.optional(),
             content: z.string().min(1).max(MAX_CONTENT).optional().meta({
               description: "instead of an agent: a sentence, for the agent that `routing` names",

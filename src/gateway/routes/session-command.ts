@@ -16,10 +16,10 @@ export const commandFields = {
 };
 
 /** The body of a command to a floor that has no fields of its own. */
-export const KeyedBody = z.object({ commandId: CommandId.optional() }).default({});
+export const KeyedBody = z.strictObject({ commandId: CommandId.optional() }).default({});
 
 /** The same of a command to a session. */
-export const CommandBody = z.object(commandFields).default({});
+export const CommandBody = z.strictObject(commandFields).default({});
 
 /**
  * Send a command to the existing session that a request names. A repeat of the request has no second effect.

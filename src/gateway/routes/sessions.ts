@@ -23,10 +23,11 @@ import { CommandBody, carryOutOn, commandFields, commandSession, SessionParams }
 const Title = z.string().trim().min(1).max(256).overwrite(cleanText);
 
 const CreateBody = z
-  .object({
+  .strictObject({
     id: SessionId.optional(),
     agentId: AgentId.optional(),
     initialAgentId: AgentId.optional(),
+    yoloMode: z.boolean().optional().meta({ description: "ignored: earlier clients send it" }),
     mode: ModeName.optional().meta({ description: "a mode of the agent; default: its first" }),
     userId: Name.optional(),
     zone: Name.optional().meta({ description: "`*`: ask on each of the user's open floors" }),
@@ -51,14 +52,14 @@ const CreateBody = z
     if (activate && hasTime) fault("activate", "is for sessions that ask now");
   });
 
-const ScheduleBody = z.object({ ...scheduleFields, ...commandFields }).check(checkSchedule, (context) => {
+const ScheduleBody = z.strictObject({ ...scheduleFields, ...commandFields }).check(checkSchedule, (context) => {
   const { at, in: inMs, every } = context.value;
   if ([at, inMs, every].every((each) => each === undefined))
     context.issues.push({ code: "custom", path: [], message: "needs at, in or every", input: context.value });
 });
 
 const StopBody = z
-  .object({
+  .strictObject({
     group: z.boolean().default(false).meta({ description: "the sessions of its group too" }),
     ...commandFields,
   })
@@ -183,7 +184,7 @@ export function sessionRoutes(
         summary: "Load a session with its newest messages",
         description:
           "The session is bound to the connection from this answer on. Without `connectionId` that is the caller's open connection, as for a new session.",
-        body: z.object({ sessionId: SessionId, connectionId: ConnectionId.optional() }),
+        body: z.strictObject({ sessionId: SessionId, connectionId: ConnectionId.optional() }),
         response: {
           200: z.object({
             success: z.literal(true),
@@ -268,7 +269,7 @@ export function sessionRoutes(
         summary: "Rename a session",
         description: "A session that already has a title keeps it.",
         params: SessionParams,
-        body: z.object({ title: Title, ...commandFields }),
+        body: z.strictObject({ title: Title, ...commandFields }),
         response: { 200: SessionAnswerSchema },
       },
     },
@@ -288,7 +289,7 @@ export function sessionRoutes(
         summary: "Choose the mode of a session's agent",
         description: "From the next turn on the agent has the tools of this mode. The turn under way keeps its mode.",
         params: SessionParams,
-        body: z.object({ mode: ModeName, ...commandFields }),
+        body: z.strictObject({ mode: ModeName, ...commandFields }),
         response: { 200: SessionAnswerSchema },
       },
     },

@@ -10,7 +10,7 @@ import type { CallerContext, Routes } from "../route-context.ts";
 /** Browsers keep no cookie longer than this, in s. */
 const MAX_COOKIE_S = 34_560_000;
 
-const Nothing = z.object({}).default({});
+const Nothing = z.strictObject({}).default({});
 
 /**
  * Sign-in for pages, whose `EventSource` cannot send headers: a ticket for one stream, or a cookie for the node's own

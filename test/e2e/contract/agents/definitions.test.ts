@@ -170,11 +170,14 @@ test.each<[what: string, fields: object, path: string, message: RegExp]>([
   expect(refusal.issues).toContainEqual({ path, message: expect.stringMatching(message) });
 });
 
-test("a definition may set no program, address or key: such fields are ignored", async () => {
+test("a definition may set no program, address or key: such fields are refused", async () => {
   const workspaceId = newWorkspace();
   const adapter = { kind: "command", command: "sh", args: ["-c", "true"] };
-  const ignored = { adapter, program: "sh", base_url: "http://x", api_key_env: "HOME", pageIds: [] };
-  const definition = await define({ workspaceId, ...ignored });
+  const body = { name: "helper", basedOn: "general", workspaceId, pageIds: [] };
+  const strays = { adapter, program: "sh", base_url: "http://x", api_key_env: "HOME" };
+  const { issues } = await refused(node.post("/agents/definitions", { ...body, ...strays }));
+  expect(issues.map(({ path }) => path)).toEqual(Object.keys(strays).map((field) => `body.${field}`));
+  const definition = definitionOf(await accepted(node.post("/agents/definitions", body)));
   expect(Object.keys(definition).toSorted()).toEqual(["basedOn", "enabled", "id", "name", "workspaceId"]);
 });
 

@@ -150,3 +150,84 @@ test.each(named(writes))("a repeat with the same key is answered when its sessio
   if (first.status === 200) expect([again.status, again.text]).toEqual([first.status, first.text]);
   expect(Math.max(first.status, again.status)).toBeLessThan(500);
 });
+
+type Fields = Record<string, unknown>;
+
+/** Copies of a body, each with one more field, in it or in an object of it that has fields; and where that is. */
+function* withField(value: unknown, key: string, path = "body"): Generator<{ path: string; changed: unknown }> {
+  if (typeof value !== "object" || value === null) return;
+  const isEmpty = path !== "body" && Object.keys(value).length === 0;
+  if (!Array.isArray(value) && !isEmpty) yield { path: `${path}.${key}`, changed: { ...value, [key]: 1 } };
+  for (const [name, inner] of Object.entries(value)) {
+    for (const { path: found, changed } of withField(inner, key, `${path}.${name}`)) {
+      const copy = (Array.isArray(value) ? [...value] : { ...value }) as Fields;
+      yield { path: found, changed: Object.assign(copy, { [name]: changed }) };
+    }
+  }
+}
+
+const bodyOf = ({ operation }: Route) => operation.requestBody!.content["application/json"]!.schema as Schema;
+/** Clients choose the names of flags, and former clients send further fields. */
+const OPEN = ["PUT /floor/{id}/flags", "PATCH /floor/{id}/flags", "POST /context/compress"];
+const strict = ROUTES.filter(
+  (route) => route.type === "application/json" && !isDoor(route) && !OPEN.includes(route.name),
+);
+
+test("/openapi.json names the routes whose bodies are other protocols' or have free fields", () => {
+  for (const route of strict) {
+    const { $ref } = bodyOf(route);
+    const schema = $ref === undefined ? bodyOf(route) : document.components.schemas[$ref.split("/").at(-1)!];
+    for (const each of (schema as Schema).oneOf ?? [schema as Schema]) {
+      expect(each.additionalProperties, route.name).toBe(false);
+    }
+  }
+});
+
+test.each(named(strict))(
+  "a body with a field that it does not have is refused, and nothing is done: %s",
+  async (_, route) => {
+    // A session without a turn, which would go on meanwhile.
+    sessions += 1;
+    const sessionId = `${GOOD}${sessions}`;
+    await accepted(ops.post("/session/create", { id: sessionId, agentId: GOOD, activate: true }));
+    const seen = async () => {
+      const { total } = await accepted(ops.get("/session/list?includeArchived=true"));
+      const paths = [`/session/${sessionId}`, `/floor/s%3A${sessionId}/log`, "/agents/definitions"];
+      return [total, ...(await Promise.all(paths.map((path) => accepted(ops.get(path)))))];
+    };
+    const ask = async (body: unknown) => {
+      const text = JSON.stringify(body);
+      const about = { "Content-Type": "application/json", "Content-Length": Buffer.byteLength(text) };
+      const answer = await node.send(route.method, pathOf(route, sessionId), { ...ops.headers, ...about }, text);
+      return JSON.parse(answer.text) as { errorCode?: string; error: string; issues: { path: string }[] };
+    };
+    const before = await seen();
+    for (const sample of samplesOf(bodyOf(route), document, () => GOOD) as Fields[]) {
+      // Of an existing session, so that a body that is not refused has an effect.
+      const body = { ...sample, ...("sessionId" in sample && { sessionId }) };
+      for (const { path, changed } of withField(body, "colour")) {
+        if (path === "body.rollback.colour") continue;
+        const { errorCode, error, issues } = await ask(changed);
+        expect({ errorCode, error, issues }, JSON.stringify(changed)).toMatchObject({
+          errorCode: "bad_request",
+          error: expect.stringMatching(/^There is no colour; /),
+          issues: [{ path }],
+        });
+      }
+      const name = Object.keys(body).findLast((key) => key.length > 3 && key !== "type");
+      if (name === undefined) continue;
+      for (const misspelt of [`${name}s`, name.toUpperCase()]) {
+        const { [name]: value, ...rest } = body as Fields;
+        for (const changed of [
+          { ...rest, [misspelt]: value },
+          { ...body, [misspelt]: value },
+        ]) {
+          const { error, issues } = await ask(changed);
+          expect(error, JSON.stringify(changed)).toBe(`There is no ${misspelt}; did you mean ${name}?`);
+          expect(issues).toMatchObject([{ path: `body.${misspelt}` }]);
+        }
+      }
+    }
+    expect(await seen()).toEqual(before);
+  },
+);

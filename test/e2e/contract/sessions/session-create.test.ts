@@ -138,12 +138,6 @@ test("a created session's title is trimmed and has no NUL; a blank one or one lo
   }
 });
 
-test("a create ignores unknown fields, including a caller's priority", async () => {
-  const claims = { priority: 100, interruptible: false, colour: "blue" };
-  const { session } = await accepted(node.post("/session/create", { agentId: "chat", ...claims }));
-  expect(session).toMatchObject({ priority: 10, interruptible: true });
-});
-
 test("creating with activate requests the floor in the same command, and returns the decision", async () => {
   const ann = new E2eClient(node);
   const { session, decision } = await accepted(ann.askToCreate({ agentId: "music", activate: true }));

@@ -47,11 +47,11 @@ test("a message without a type is a chat, and one of an unknown type is refused"
   );
 });
 
-test("a quick chat that is rejected, whatever priority it asks for, leaves no session and its connection unbound", async () => {
+test("a quick chat that is rejected leaves no session and its connection unbound", async () => {
   const ann = new E2eClient(node);
   await ann.hold("phone");
   const { stream, connectionId } = await ann.connect();
-  const chat = { ...HELLO, connectionId, agentId: "music", id: "lost", priority: 100, force: true };
+  const chat = { ...HELLO, connectionId, agentId: "music", id: "lost" };
   const { errorCode, decision } = await refused(ann.send(chat));
   expect(errorCode).toBe("rejected");
   expect(decision).toMatchObject({ outcome: "rejected", reason: "lower_priority", challenger: { priority: 20 } });
