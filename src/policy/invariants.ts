@@ -88,6 +88,9 @@ function checkTogether(contender: Contender, sounding: Iterable<Contender>): voi
   }
 }
 
+/** A written state without what its agent does. */
+const lifecycleIn = (state: string): string => state.split(".", 1)[0]!;
+
 /** 6 and 11: a refusal changes nothing, and no critical session is refused. */
 function checkRefusal({ before, after, transitions, decisions }: SeenStep): void {
   for (const { outcome, challenger, rule, reason } of decisions) {
@@ -95,8 +98,9 @@ function checkRefusal({ before, after, transitions, decisions }: SeenStep): void
     if (outcome === "granted" || reason === "queue_timeout" || reason === "lease_expired") continue;
     must(!agent?.critical || rule === 1, () => `11: ${challenger.agentId} is critical and ${outcome}`);
     if (outcome !== "rejected") continue;
-    const isSame =
-      transitions.length === 0 && isUnchanged(before.context.floor, after.context.floor, challenger.sessionId);
+    // A session that is heard beneath takes its turn there.
+    const isStill = transitions.every(({ from, to }) => lifecycleIn(from) === lifecycleIn(to));
+    const isSame = isStill && isUnchanged(before.context.floor, after.context.floor, challenger.sessionId);
     must(isSame, () => `6: ${challenger.agentId} is refused, and the floor changes`);
   }
 }
@@ -153,7 +157,8 @@ function checkFront(step: SeenStep, rules: FloorRules): void {
   const { holder } = step.before.context.floor;
   if (!holder || step.isRequest || step.subject === holder.sessionId) return;
   const hasLeft = step.transitions.some(
-    ({ sessionId, event }) => sessionId === holder.sessionId && (event === "yield" || event === "expire"),
+    ({ sessionId, event, reason }) =>
+      sessionId === holder.sessionId && (event === "yield" || event === "expire" || reason === "after_turn"),
   );
   if (hasLeft || restrictionOn(holder, silencing(rules))) return;
   const isFront = step.after.context.floor.holder?.sessionId === holder.sessionId;

@@ -1,7 +1,9 @@
 import { isAudible } from "../actors/session/session-context.ts";
+import { type AgentEntry, acceptsTurns } from "../config/catalog/catalog.ts";
 import type { LoggedData, Transition } from "../protocol/event.ts";
 import type { AgentId, SessionId } from "../protocol/ids.ts";
 import type { HourCombinations } from "./hour-combinations.ts";
+import { PlayedTurns } from "./played-turns.ts";
 import type { SeenEvent, SeenStep } from "./seen-step.ts";
 import { withEnabled } from "./simulation.ts";
 import type { SteppedFloor, TimedFact } from "./stepped-floor.ts";
@@ -10,6 +12,10 @@ import type { SteppedFloor, TimedFact } from "./stepped-floor.ts";
 export type ExploredMove =
   | { readonly does: "asks" | "disable" | "enable"; readonly agentId: string; readonly sessionId?: string }
   | { readonly does: "resumes" | "pauses" | "ends" | "dies"; readonly sessionId: string }
+  /** A message: a turn of the session, or of a new one of the agent. */
+  | { readonly does: "says"; readonly sessionId: string; readonly agentId?: string }
+  /** Its turn ends, done or failed. */
+  | { readonly does: "answers" | "fails"; readonly sessionId: string }
   | { readonly does: "set" | "clear"; readonly flag: string }
   /** The wall clock is set to a time at which exactly these rules apply. */
   | { readonly does: "clock"; readonly inForce: string }
@@ -36,9 +42,16 @@ export function* movesFrom(
 ): Generator<ExploredMove> {
   const { sessions } = floor;
   if (sessions.length < size) {
-    for (const agentId of newcomers(floor)) yield { does: "asks", agentId, sessionId: newIdOf(floor, agentId) };
+    for (const agentId of newcomers(floor)) {
+      const sessionId = newIdOf(floor, agentId);
+      yield { does: "asks", agentId, sessionId };
+      if (turnsMatter(floor.catalog.agents.get(agentId as AgentId))) yield { does: "says", agentId, sessionId };
+    }
   }
-  for (const session of sessions) yield* movesOf(session);
+  for (const session of sessions) {
+    yield* movesOf(session);
+    yield* turnsOf(session, floor.catalog.agents.get(session.context.numbers.agentId));
+  }
   for (const flag of flags) yield { does: floor.context.flags[flag] ? "clear" : "set", flag };
   for (const inForce of hours) yield { does: "clock", inForce };
   const off = disables.find((id) => floor.catalog.agents.get(id)?.enabled === false);
@@ -51,6 +64,32 @@ function* movesOf({ context, value }: SteppedFloor["sessions"][number]): Generat
   yield { does: "ends", sessionId };
   if (value.lifecycle !== "active") yield { does: "resumes", sessionId };
   if (isAudible(context) || context.pausedBy === "preemption") yield { does: "pauses", sessionId };
+}
+
+/**
+ * Whether it makes a difference that a turn runs in a session of the agent. A turn keeps its session from being idle,
+ * and `after_turn` follows its end: nothing else that decides who is heard reads whether a run is there. For all other
+ * agents a message acts as the request that it makes.
+ */
+export const turnsMatter = (agent: AgentEntry | undefined): boolean =>
+  agent !== undefined &&
+  acceptsTurns(agent) &&
+  (agent.idleTimeoutMs !== undefined || agent.idleYields || agent.afterTurn !== "keep");
+
+/**
+ * A turn begins wherever none runs or waits: another one would only keep the session busy for longer. It ends while it
+ * is heard. One that fails does what one that is done does, unless the agent's sessions end with a turn that is done.
+ */
+function* turnsOf(
+  { context }: SteppedFloor["sessions"][number],
+  agent: AgentEntry | undefined,
+): Generator<ExploredMove> {
+  if (!turnsMatter(agent)) return;
+  const { id: sessionId, run, turns } = context;
+  if (!run && turns.length === 0) yield { does: "says", sessionId };
+  if (!run?.live || !isAudible(context)) return;
+  yield { does: "answers", sessionId };
+  if (agent!.afterTurn === "archive") yield { does: "fails", sessionId };
 }
 
 /** No id is used twice, as in the script that tells the moves. */
@@ -68,7 +107,7 @@ export const actedOn = (move: ExploredMove): string | undefined => ("sessionId" 
 /** Make a move on a copy of the floor. */
 export function makeMove(before: SteppedFloor, move: ExploredMove, hours: HourCombinations): SeenStep {
   const after = move.does === "clock" ? before.withoutPast() : before.copy();
-  const facts = carryOut(after, move, hours);
+  const facts = withWorkers(after, carryOut(after, move, hours));
   const events = facts.flatMap(({ fact }): SeenEvent[] => {
     if (fact.type !== "event") return [];
     const { type, data, sessionId } = fact.event;
@@ -82,10 +121,31 @@ export function makeMove(before: SteppedFloor, move: ExploredMove, hours: HourCo
     events,
     transitions: events.flatMap((event) => (event.type === "transition" ? event.transition : [])),
     decisions: events.flatMap((event) => (event.type === "decision" ? event.decision : [])),
-    subject: actedOn(move),
-    isRequest: move.does === "asks" || move.does === "resumes",
+    subject: isTurnInPlace(before, move) ? undefined : actedOn(move),
+    isRequest: isRequest(before, move),
     isRenumbered: move.does === "disable" || move.does === "enable",
   };
+}
+
+/** Whether the move is about a turn of a session that need not ask for the floor, and whose place is what it was. */
+const isTurnInPlace = (before: SteppedFloor, move: ExploredMove): boolean =>
+  move.does === "answers" ||
+  move.does === "fails" ||
+  (move.does === "says" && before.session(move.sessionId)?.value.lifecycle === "active");
+
+const isRequest = (before: SteppedFloor, move: ExploredMove): boolean =>
+  move.does === "asks" || move.does === "resumes" || (move.does === "says" && !isTurnInPlace(before, move));
+
+/** The facts, and those of the workers, which claim runs and confirm the end of attempts at once. */
+function withWorkers(floor: SteppedFloor, facts: readonly TimedFact[]): readonly TimedFact[] {
+  const all = [...facts];
+  const workers = new PlayedTurns(floor, (command) => {
+    const { facts: more } = floor.send(command);
+    all.push(...more);
+    workers.serve(more);
+  });
+  workers.serve(facts);
+  return all;
 }
 
 function carryOut(floor: SteppedFloor, move: ExploredMove, hours: HourCombinations): TimedFact[] {
@@ -98,6 +158,12 @@ function carryOut(floor: SteppedFloor, move: ExploredMove, hours: HourCombinatio
       const sessionId = move.sessionId as SessionId;
       return floor.send({ type: isNew ? "session.activate" : "session.resume", sessionId }).facts;
     }
+    case "says":
+      floor.revive(move.sessionId);
+      return floor.say(move.sessionId, move.agentId).facts;
+    case "answers":
+    case "fails":
+      return floor.endTurn(move.sessionId, move.does === "fails");
     case "pauses":
       return floor.send({ type: "session.pause", sessionId: move.sessionId as SessionId }).facts;
     case "ends":

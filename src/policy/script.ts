@@ -115,6 +115,7 @@ const ACTIONS = [
   "asks",
   "says",
   "hears",
+  "answers",
   "resumes",
   "pauses",
   "ends",
@@ -148,6 +149,8 @@ const stepFields = {
   router: AgentId.optional(),
   /** The turn ends with a failure. */
   fails: z.boolean().optional(),
+  /** The turn of the session ends now. */
+  answers: name.optional(),
   resumes: name.optional(),
   pauses: name.optional(),
   ends: name.optional(),

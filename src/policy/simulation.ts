@@ -11,7 +11,7 @@ import { WallClock } from "../shared/wall-clock.ts";
 import { type Check, checkPlay, checkStep } from "./expectations.ts";
 import { type PlayedEvent, PlayedLog } from "./played-log.ts";
 import type { ReadScript, Step } from "./script.ts";
-import { SteppedFloor, type TimedFact } from "./stepped-floor.ts";
+import { SteppedFloor, type TimedFact, TURN_FAILED } from "./stepped-floor.ts";
 import { Tally } from "./tally.ts";
 
 /** How long a turn takes if the script does not say. */
@@ -22,7 +22,7 @@ const MAX_SIMULATED_STEPS = 2_000_000;
 const MAX_EVENTS = 1_000_000;
 
 /** The actions that name a session. */
-const SESSION_ACTIONS = ["resumes", "pauses", "ends", "dies", "returns", "switches"] as const;
+const SESSION_ACTIONS = ["answers", "resumes", "pauses", "ends", "dies", "returns", "switches"] as const;
 
 export interface Play {
   readonly floorId: string;
@@ -184,10 +184,11 @@ class Simulation {
     if (name === undefined) return this.#actOnFloor(step, line);
     const sessionId = this.#idOf(name) as SessionId | undefined;
     if (sessionId === undefined) throw new ScriptFault(line, `there is no session ${name}`);
-    return this.#actOnSession(step, sessionId);
+    return this.#actOnSession(step, sessionId, line);
   }
 
-  #actOnSession(step: Step, sessionId: SessionId): Decision | undefined {
+  #actOnSession(step: Step, sessionId: SessionId, line: number): Decision | undefined {
+    if (step.answers !== undefined) return this.#answers(step, sessionId, line);
     if (step.pauses !== undefined) return this.#send({ type: "session.pause", sessionId });
     if (step.ends !== undefined) return this.#archive(sessionId);
     if (step.switches !== undefined) return this.#send({ type: "session.switch_agent", sessionId, agentId: step.to! });
@@ -261,6 +262,7 @@ class Simulation {
     this.#turns.set(runId, { sessionId, runId, fails: step.fails ?? false, forMs: step.for ?? TURN_MS });
     const turn = { messageId: `message-${this.#messages}` as MessageId, runId, content: "…" };
     const session = { sessionId, agentId, userId: this.#floor.userId };
+    this.#floor.revive(sessionId);
     const command: Command = { type: "session.chat", sessionId, turn, ...(known === undefined && { session }), routed };
     const { reply, facts } = this.#floor.send(command);
     if (reply.ok) {
@@ -272,13 +274,19 @@ class Simulation {
     return decisionOf(reply);
   }
 
+  /** The session's turn ends before its time. */
+  #answers({ answers, fails }: Step, sessionId: SessionId, line: number): undefined {
+    const { run } = this.#floor.session(sessionId)!.context;
+    const turn = run && this.#turns.get(run.id);
+    if (!turn || !run.live || run.held) throw new ScriptFault(line, `no turn runs in ${answers}`);
+    this.#endTurn({ ...turn, fails: fails ?? turn.fails });
+  }
+
   #endTurn({ sessionId, runId, fails }: Turn): void {
     this.#turns.delete(runId);
     const run = this.#floor.session(sessionId)?.context.run;
     if (run?.id !== runId) return;
-    const outcome: RunOutcome = fails
-      ? { kind: "failed", code: "provider_unreachable", message: "the turn failed" }
-      : { kind: "done" };
+    const outcome: RunOutcome = fails ? TURN_FAILED : { kind: "done" };
     const { attempt, reported } = run;
     this.#send({ type: "run.report", sessionId, runId, attempt, n: reported + 1, parts: [], outcome });
   }

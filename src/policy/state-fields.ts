@@ -1,13 +1,14 @@
 import type { ArbiterContext } from "../actors/floor/arbiter-step.ts";
 import type { Contender, DuckedContender, QueuedContender } from "../actors/floor/contender.ts";
 import type { Floor, ReservedFloor } from "../actors/floor/floor-state.ts";
-import type { SessionContext, WaitingRequest } from "../actors/session/session-context.ts";
+import type { Run, SessionContext, WaitingRequest } from "../actors/session/session-context.ts";
 import type { AgentEntry } from "../config/catalog/catalog.ts";
 
 /**
  * What becomes of a field in the key of a state:
  * - `kept`: two states in which it differs are two;
  * - `presence`: only whether it is there;
+ * - `count`: only how many there are;
  * - `moment`: when a state began. Deadlines alone read it, and the bounds between the moments are compared (zone.ts);
  * - `elsewhere`: it is in the key in another form, which state-key.ts writes;
  * - `nested`: an object with a table of its own;
@@ -16,19 +17,48 @@ import type { AgentEntry } from "../config/catalog/catalog.ts";
  * Everything that the floor, its sessions and their deadlines can read is in these tables. A new field without a word
  * here does not compile.
  */
-export type Treatment = "kept" | "presence" | "moment" | "elsewhere" | { readonly ignored: string } | Nested;
+export type Treatment = "kept" | "presence" | "count" | "moment" | "elsewhere" | { readonly ignored: string } | Nested;
 export interface Nested {
   readonly nested: Readonly<Record<string, Treatment>>;
 }
 export type Table<T> = Readonly<Record<keyof T, Treatment>>;
 
 const FOR_READERS = { ignored: "readers are shown it, and no decision reads it" } as const;
-const OF_TURNS = { ignored: "turns read it, and they act as requests, pauses and ends" } as const;
+const OF_TURNS = {
+  ignored: "a turn reads it, or what a turn says, and decides no more than when a turn ends",
+} as const;
 
 const REQUEST_FIELDS: Table<WaitingRequest> = {
   since: "moment",
   wasPreempted: "kept",
-  messageIds: "kept",
+  messageIds: "count",
+};
+
+/** The workers of an explored floor do nothing in a turn but end it. */
+export const RUN_FIELDS: Table<Run> = {
+  id: OF_TURNS,
+  agentId: OF_TURNS,
+  attempt: OF_TURNS,
+  at: FOR_READERS,
+  claimId: OF_TURNS,
+  claimed: FOR_READERS,
+  again: FOR_READERS,
+  live: "kept",
+  effectId: OF_TURNS,
+  nudgeId: OF_TURNS,
+  mode: "kept",
+  messageId: OF_TURNS,
+  held: "kept",
+  reported: OF_TURNS,
+  did: "kept",
+  losses: "kept",
+  drafts: "kept",
+  replyId: "kept",
+  hasFailed: "kept",
+  interactions: "kept",
+  calls: "kept",
+  answers: "kept",
+  usage: FOR_READERS,
 };
 
 export const SESSION_FIELDS: Table<SessionContext> = {
@@ -37,7 +67,7 @@ export const SESSION_FIELDS: Table<SessionContext> = {
   title: FOR_READERS,
   untitled: FOR_READERS,
   summary: FOR_READERS,
-  failure: "kept",
+  failure: FOR_READERS,
   pastFailure: FOR_READERS,
   userId: { ignored: "it is the same for every session of a floor" },
   zone: { ignored: "it is the same for every session of a floor" },
@@ -59,21 +89,21 @@ export const SESSION_FIELDS: Table<SessionContext> = {
   lastActivityAt: FOR_READERS,
   archivedAt: "presence",
   replacedBy: "kept",
-  messageCount: "kept",
+  messageCount: FOR_READERS,
   tokenUsage: "kept",
-  newest: "kept",
+  newest: OF_TURNS,
   played: "kept",
   agentSessions: "kept",
   agentHomes: "kept",
   agentHeard: "kept",
   approvedTools: "kept",
   expired: "kept",
-  run: "kept",
-  turns: "kept",
+  run: { nested: RUN_FIELDS },
+  turns: "count",
   stopping: "kept",
   mode: "kept",
   summaryId: "kept",
-  uncovered: "kept",
+  uncovered: { ignored: "it tells when a summary is due, which needs no floor" },
   summarizing: "kept",
   idleSince: "moment",
   pausedSince: "moment",
@@ -160,7 +190,7 @@ export const AGENT_FIELDS: Table<AgentEntry> = {
   maxPauseMs: "kept",
   idleTimeoutMs: "kept",
   idleYields: "kept",
-  afterTurn: OF_TURNS,
+  afterTurn: "kept",
   messages: FOR_READERS,
   instructions: OF_TURNS,
   tools: OF_TURNS,
@@ -169,7 +199,7 @@ export const AGENT_FIELDS: Table<AgentEntry> = {
   subAgents: OF_TURNS,
   maxDepth: OF_TURNS,
   workspaceId: "kept",
-  adapter: OF_TURNS,
+  adapter: "elsewhere",
 };
 
 /** The object with its moments moved, those of nested objects too. */

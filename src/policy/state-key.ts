@@ -2,6 +2,7 @@ import type { Contender, DuckedContender, QueuedContender } from "../actors/floo
 import { everyone } from "../actors/floor/floor-state.ts";
 import type { SessionContext, SessionValue } from "../actors/session/session-context.ts";
 import type { AgentEntry, Catalog } from "../config/catalog/catalog.ts";
+import { turnsMatter } from "./moves.ts";
 import {
   AGENT_FIELDS,
   ARBITER_FIELDS,
@@ -29,7 +30,8 @@ export function classesOf(catalog: Catalog): Classes {
   const numbers = new Map<string, number>();
   const classOf = (agent: AgentEntry): string => {
     if (named.has(agent.id)) return agent.id;
-    const signature = describe(agent, AGENT_FIELDS, agent.id);
+    const turns = turnsMatter(agent) ? agent.adapter.yields : "none";
+    const signature = `${describe(agent, AGENT_FIELDS, agent.id)} ${turns}`;
     if (!numbers.has(signature)) numbers.set(signature, numbers.size);
     return `#${numbers.get(signature)}`;
   };
@@ -66,6 +68,7 @@ function keptOf(value: object, table: Readonly<Record<string, Treatment>>): unkn
     const field = (value as Readonly<Record<string, unknown>>)[name];
     if (field === undefined || treatment === "elsewhere") return [];
     if (treatment === "kept") return [name, field];
+    if (treatment === "count") return [name, (field as readonly unknown[]).length];
     if (typeof treatment === "string") return [name];
     return "nested" in treatment ? [name, keptOf(field as object, treatment.nested)] : [];
   });

@@ -4,9 +4,10 @@ import type { SessionMachineState } from "../actors/host/session-machine-state.t
 import type { SessionContext } from "../actors/session/session-context.ts";
 import { eachDeadline } from "../actors/session/session-deadlines.ts";
 import type { Catalog } from "../config/catalog/catalog.ts";
-import type { FloorId, SessionId } from "../protocol/ids.ts";
+import type { FloorId, MessageId, RunId, SessionId } from "../protocol/ids.ts";
 import type { Command } from "../protocol/internal/command.ts";
 import type { Reply } from "../protocol/internal/reply.ts";
+import type { RunOutcome } from "../protocol/internal/run.ts";
 import { type FloorTime, later, latest } from "../shared/floor-time.ts";
 import { RESERVATION_FIELDS, SESSION_FIELDS, withMoments } from "./state-fields.ts";
 
@@ -15,6 +16,8 @@ export const lapseMs = (leaseMs: number): number => Math.ceil(leaseMs * 1.5);
 
 /** The time that a question waits for its answer, if nothing else is said. */
 const INTERACTION_TIMEOUT_MS = 300_000;
+
+export const TURN_FAILED: RunOutcome = { kind: "failed", code: "provider_unreachable", message: "the turn failed" };
 
 const hasEnded = ({ value: { lifecycle } }: SessionMachineState): boolean =>
   lifecycle === "archived" || lifecycle === "deleted";
@@ -175,6 +178,25 @@ export class SteppedFloor {
     this.#counts = new Map([...this.#counts, [agentId, this.countOf(agentId) + 1]]);
     const command = { type: "session.create", sessionId, session, activate: true };
     return this.send(command as Command);
+  }
+
+  /** A message: the session takes a turn, or a new one of this agent does. */
+  say(id: string, agentId?: string): { reply: Reply; facts: TimedFact[] } {
+    const sessionId = id as SessionId;
+    const number = this.#stamp + 1;
+    const turn = { messageId: `message-${number}` as MessageId, runId: `run-${number}` as RunId, content: "…" };
+    if (agentId === undefined) return this.send({ type: "session.chat", sessionId, turn });
+    this.#counts = new Map([...this.#counts, [agentId, this.countOf(agentId) + 1]]);
+    const session = { sessionId, agentId, userId: this.userId };
+    return this.send({ type: "session.chat", sessionId, turn, session } as Command);
+  }
+
+  /** The turn that runs in the session ends. */
+  endTurn(id: string, isFailed: boolean): TimedFact[] {
+    const sessionId = id as SessionId;
+    const { id: runId, attempt, reported } = this.session(id)!.context.run!;
+    const outcome: RunOutcome = isFailed ? TURN_FAILED : { kind: "done" };
+    return this.send({ type: "run.report", sessionId, runId, attempt, n: reported + 1, parts: [], outcome }).facts;
   }
 
   /** The session's program gives no further sign of life: without heartbeats a lease runs out. */

@@ -109,7 +109,7 @@ function write({ moves, what }: Violation, times: readonly number[], lapses: Rep
   const lines = moves.flatMap(({ move, inForce }, index): Line[] => {
     const at = times[index + 1]!;
     if (move.does === "clock") return [{ at, text: "", inForce: move.inForce }];
-    if (move.does !== "dies") return [{ at, inForce, text: textOf(move) }];
+    if (move.does !== "dies") return [{ at, inForce, text: textOf(move, times.at(-1)!) }];
     const length = lapses.get(index)!;
     return [
       { at: at - lapseMs(length), text: `dies: ${move.sessionId}` },
@@ -163,8 +163,21 @@ function withClock(lines: readonly Line[], hours: HourCombinations): { after: nu
   return steps;
 }
 
-function textOf(move: ExploredMove): string {
+/** Turns end when a step says so, or not at all. */
+const TURN_FOR_MS = 3_600_000;
+
+/** @param totalMs how long the whole story takes */
+function textOf(move: ExploredMove, totalMs: number): string {
   switch (move.does) {
+    case "says": {
+      const { agentId = move.sessionId, sessionId } = move;
+      const length = totalMs < TURN_FOR_MS ? "1h" : `${totalMs + 1}ms`;
+      return `says: ${agentId}${sessionId === agentId ? "" : `, as: ${sessionId}`}, for: ${length}`;
+    }
+    case "answers":
+      return `answers: ${move.sessionId}`;
+    case "fails":
+      return `answers: ${move.sessionId}, fails: true`;
     case "asks":
       return `asks: ${move.agentId}${move.sessionId === move.agentId ? "" : `, as: ${move.sessionId}`}`;
     case "resumes":

@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 export type Edit = readonly [file: string, text: string, instead: string];
 
 export interface PlantedFault {
-  readonly kind: "rule" | "invariant" | "claim" | "key" | "time";
+  readonly kind: "rule" | "invariant" | "claim" | "key" | "move" | "time";
   readonly name: string;
   readonly edits: readonly Edit[];
 }
@@ -32,6 +32,7 @@ const rule = (name: string, ...edits: Edit[]): PlantedFault => ({ kind: "rule", 
 const invariant = (name: string, ...edits: Edit[]): PlantedFault => ({ kind: "invariant", name, edits });
 const claim = (name: string, ...edits: Edit[]): PlantedFault => ({ kind: "claim", name, edits });
 const key = (name: string, ...edits: Edit[]): PlantedFault => ({ kind: "key", name, edits });
+const move = (name: string, ...edits: Edit[]): PlantedFault => ({ kind: "move", name, edits });
 const time = (name: string, ...edits: Edit[]): PlantedFault => ({ kind: "time", name, edits });
 
 /** Each is planted alone, in the floor or in the prover; those of invariants with a fault that they then miss. */
@@ -120,11 +121,17 @@ export const PLANTED: readonly PlantedFault[] = [
     '  agentId: "elsewhere",\n  priority: "kept",',
     '  agentId: "elsewhere",\n  priority: FOR_READERS,',
   ]),
+  key(
+    "whether a turn runs",
+    [FIELDS, "  run: { nested: RUN_FIELDS },", "  run: OF_TURNS,"],
+    [KEY, "const { lifecycle, activity } = value", "const { lifecycle, activity } = { ...value, activity: 0 }"],
+  ),
   key("what claims expect", [KEY, "owed(session.id)", '""']),
   key("which flags are set", [KEY, "on.sort(), ", ""]),
   key("which agents are disabled", [KEY, " off, isCurrent", " isCurrent"]),
   key("which hours it is", [KEY, "isCurrent, inForce,", "isCurrent,"]),
   key("who asked first", [KEY, "asked.indexOf(session.numbers.askedAt)", "0"], [KEY, "order.indexOf(askedAt)", "0"]),
+  move("no turn ends", ["policy/moves.ts", '  yield { does: "answers", sessionId };\n', ""]),
   time("nothing happens between two deadlines", [
     ZONE,
     'add("anything", before(coming, true));',

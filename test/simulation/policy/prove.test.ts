@@ -288,6 +288,61 @@ describe("the claims of a catalogue", () => {
   });
 });
 
+describe("turns", () => {
+  const PHONE = { name: "phone", priority: 90, beneath: { chat: -10 } };
+  const SONG = { name: "song", priority: 20, when_blocked: "queue", queue_timeout: "5s" };
+  const OWN_NAME = { name: "song is not refused", never: { rejected: "song", while_heard: "chat" } };
+  const SILENCED = { name: "chat is not silenced", never: { silenced: "chat", by: "phone" } };
+  const COMES_BACK = { name: "chat comes back", always: { after: "phone ends", eventually: "chat is heard" } };
+  /** With the least keys with which a turn makes a claim untrue, and the story that shows it. */
+  const CASES: [keys: object, other: object, claim: object, story: string][] = [
+    [{ idle_timeout: "0ms" }, PHONE, SILENCED, "says: chat, for: 1h | asks: phone"],
+    [{ idle_yields: true }, SONG, OWN_NAME, "says: chat, for: 1h | asks: song | after: 5000ms"],
+    [
+      { after_turn: "yield", when_preempted: "duck" },
+      PHONE,
+      COMES_BACK,
+      "says: chat, for: 1h | asks: phone | answers: chat | ends: phone",
+    ],
+    [
+      { after_turn: "archive", when_preempted: "duck" },
+      PHONE,
+      COMES_BACK,
+      "says: chat, for: 1h | asks: phone | answers: chat | ends: phone",
+    ],
+  ];
+  const told = (script: string) =>
+    [...script.matchAll(/^ {2}- \{ (?:at: "12:00", )?(.*) \}$/gm)].map(([, step]) => step).join(" | ");
+
+  test.each(CASES)(
+    "of an agent with %j keep its session from being idle, or end its place",
+    (keys, other, claim, story) => {
+      const agents = [{ name: "chat", priority: 50, ...keys }, other];
+      const { broken, outcome } = proveAll(makeCatalog(agents as never, { claims: [claim] }));
+      expect([outcome, ...broken.map(({ script }) => told(script))]).toEqual(["broken", story]);
+    },
+  );
+
+  test("that end before another session asks leave the claim true", () => {
+    const agents = [
+      { name: "chat", priority: 50, idle_yields: true },
+      { ...SONG, queue_timeout: undefined },
+    ];
+    expect(proveAll(makeCatalog(agents as never, { claims: [OWN_NAME] })).outcome).toBe("holds");
+  });
+
+  test("of other agents are requests, and no moves of their own", () => {
+    const count = (keys: object) => {
+      const agents = [{ name: "chat", priority: 50, ...keys }, PHONE];
+      const { rounds } = proveAll(makeCatalog(agents as never, { claims: [SILENCED] }));
+      return rounds.map(({ states, steps }) => [states, steps]);
+    };
+    const external = count({ adapter: { kind: "external" } });
+    expect(count({ when_busy: "enqueue" })).toEqual(external);
+    expect(count({ after_turn: "yield" })).not.toEqual(external);
+  });
+});
+
 describe("moments", () => {
   const agents = [
     { name: "road", priority: 95, max_hold: "4s", replaces: ["phone"], adapter: { kind: "external" } },
@@ -559,10 +614,10 @@ claims:
       1 session   every reachable state         15 states, 50 steps
       2 sessions  every reachable state         47 states, 249 steps
     Not explored: more than 2 sessions to the end, users with preferences, switches
-    to another agent, turns, schedules and moves between zones (they act as
-    requests, pauses and ends), sessions that a turn keeps from being idle, budgets
-    (they refuse turns before the floor is asked), two agents disabled at once, and
-    flags that change while an agent is disabled.
+    to another agent, schedules and moves between zones (they act as requests,
+    pauses and ends), turns that end while their session is silent, budgets (they
+    refuse turns before the floor is asked), two agents disabled at once, and flags
+    that change while an agent is disabled.
 
     Every invariant holds, and 1 claim, with up to 2 sessions at a time.
 

@@ -10,7 +10,7 @@ import { accepted } from "../../support/clients/e2e-client.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 import type { JudgedCatalog } from "../../support/policy/judged-catalog.ts";
 import { type JudgedEvent, LogJudge } from "../../support/policy/log-judge.ts";
-import { StoryOnNode } from "../../support/policy/story-on-node.ts";
+import { repliesIn, StoryOnNode } from "../../support/policy/story-on-node.ts";
 import { turn } from "../../support/runner/virtual-clock.ts";
 
 const NOON = Date.UTC(2026, 0, 5, 12);
@@ -119,6 +119,22 @@ const BY_HOURS = {
   ],
 };
 
+/** Agents to which it matters that a turn runs. */
+const TALKING = {
+  agents: [
+    { name: "chat", priority: 50, idle_timeout: "0ms", adapter: { kind: "scripted" } },
+    { name: "radio", priority: 20, idle_yields: true, adapter: { kind: "scripted" } },
+    { name: "reader", priority: 40, when_preempted: "duck", after_turn: "yield", adapter: { kind: "scripted" } },
+    { name: "song", priority: 10, when_blocked: "queue", queue_timeout: "5s" },
+    { name: "phone", priority: 90, beneath: { reader: -10 } },
+  ],
+  claims: [
+    never("silenced", "chat", "by", ["phone"]),
+    never("rejected", "song", "while_heard", ["radio"]),
+    back("phone", "reader"),
+  ],
+};
+
 const carYaml = async () => ({
   ...parse(await readFile(new URL("../../../config/car.yaml", import.meta.url), "utf8")),
   claims: CAR_CLAIMS,
@@ -127,6 +143,7 @@ const carYaml = async () => ({
 test.each<[name: string, least: number, file: () => Promise<object>]>([
   ["config/car.yaml with claims that do not hold", CAR_CLAIMS.length, carYaml],
   ["a catalogue with many deadlines", 2, async () => TIMED],
+  ["a catalogue in which turns matter", 3, async () => TALKING],
   ["a catalogue with hours and a flag", 2, async () => BY_HOURS],
   [
     "config/examples/claims.yaml",
@@ -142,7 +159,12 @@ test.each<[name: string, least: number, file: () => Promise<object>]>([
   expect(outcome).toBe("broken");
   expect(broken.length, broken.map(({ what }) => what).join()).toBeGreaterThanOrEqual(least);
   const { agents, ...rest } = file;
-  const node = await NodeUnderTest.start({ agents, catalog: rest as Record<string, unknown> });
+  const replies = repliesIn(broken.map(({ script }) => script));
+  const answering = agents.map((agent) => ({
+    ...agent,
+    ...(agent.adapter?.kind === "scripted" && replies.length > 0 && { adapter: { kind: "scripted", replies } }),
+  }));
+  const node = await NodeUnderTest.start({ agents: answering, catalog: rest as Record<string, unknown> });
   nodes.push(node);
   for (const { script, what, assertion } of broken) {
     const read = readScript(script);

@@ -19,6 +19,7 @@ export interface JudgedAgent {
   readonly max_hold?: string;
   readonly max_pause?: string;
   readonly idle_yields?: boolean;
+  readonly after_turn?: string;
   readonly lease?: string;
   readonly adapter?: { readonly kind: string };
 }

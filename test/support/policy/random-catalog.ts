@@ -51,6 +51,8 @@ function randomAgent(name: string, chance: Chance): JudgedAgent {
       : {
           idle_timeout: chance.pick([undefined, undefined, undefined, "0ms", "4s"]),
           idle_yields: chance.percent(25),
+          after_turn: chance.pick([undefined, undefined, "yield", "archive"]),
+          adapter: { kind: "scripted", yields: chance.pick(["hold", "abort"]) },
         }),
   };
   return withoutUndefined(keys) as unknown as JudgedAgent;

@@ -89,11 +89,20 @@ function toggle(floor: WalkedFloor, judge: LogJudge, catalog: JudgedCatalog, cha
 
 function act(floor: WalkedFloor, catalog: JudgedCatalog, size: number, id: string, chance: Chance): void {
   const { living } = floor;
-  const does = chance.pick(["start", "start", "wake", "pause", "end", "die", "wait"]);
-  if (does === "start" && living.length < size) floor.start(id, chance.pick(catalog.agents).name);
-  if (does === "wait" || does === "start" || living.length === 0) return;
+  const does = chance.pick(["start", "start", "wake", "pause", "end", "die", "wait", "greet", "say", "answer", "fail"]);
+  const talking = (name: string) => catalog.agents.find((agent) => agent.name === name)?.adapter?.kind !== "external";
+  if ((does === "start" || does === "greet") && living.length < size) {
+    const { name } = chance.pick(catalog.agents);
+    if (does === "greet" && talking(name)) floor.say(id, name);
+    else floor.start(id, name);
+  }
+  if (does === "wait" || does === "start" || does === "greet" || living.length === 0) return;
   const { id: other, state } = chance.pick(living);
-  if (does === "end") floor.on(other, "archive");
+  if (does === "answer" || does === "fail") {
+    if (floor.isAnswering(other)) floor.answer(other, does === "fail");
+  } else if (does === "say") {
+    if (talking(floor.agentOf(other)!)) floor.say(other);
+  } else if (does === "end") floor.on(other, "archive");
   else if (does === "die") floor.die(other);
   else if (does === "pause" && state !== "created") floor.on(other, "pause");
   else if (does === "wake" && !state.startsWith("active")) floor.wake(other);

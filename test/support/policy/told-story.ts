@@ -9,6 +9,10 @@ export interface ToldStep {
   readonly after?: string;
   readonly asks?: string;
   readonly as?: string;
+  readonly says?: string;
+  readonly for?: string;
+  readonly answers?: string;
+  readonly fails?: boolean;
   readonly resumes?: string;
   readonly pauses?: string;
   readonly ends?: string;
@@ -34,8 +38,12 @@ export function playStory(script: string, catalog: JudgedCatalog): { judge: LogJ
 }
 
 function carryOut(step: ToldStep, floor: WalkedFloor, judge: LogJudge, catalog: JudgedCatalog): void {
-  const { asks, resumes, pauses, ends, dies, set, clear, disable, enable, clock } = step;
+  const { asks, says, answers, resumes, pauses, ends, dies, set, clear, disable, enable, clock } = step;
   if (asks !== undefined) floor.start(step.as ?? asks, asks);
+  else if (says !== undefined) {
+    const isThere = step.as === undefined && floor.living.some(({ id }) => id === says);
+    floor.say(step.as ?? says, isThere ? undefined : says);
+  } else if (answers !== undefined) floor.answer(answers, step.fails === true);
   else if (resumes !== undefined) floor.wake(resumes);
   else if (pauses !== undefined) floor.on(pauses, "pause");
   else if (ends !== undefined) floor.on(ends, "archive");

@@ -115,15 +115,18 @@ function randomMove(
   for (const { context } of floor.sessions) if (context.lease) moves.push({ does: "dies", sessionId: context.id });
   if (moves.length === 0) return undefined;
   const move = chance.pick(moves);
-  const isNew = move.does === "asks";
+  const isNew = isOfNew(move);
   return { pauseMs, move, place: "sessionId" in move && !isNew ? ids.indexOf(move.sessionId!) : undefined };
 }
+
+/** Whether the move begins a session. */
+const isOfNew = (move: ExploredMove): boolean => move.does === "asks" || (move.does === "says" && "agentId" in move);
 
 /** Make a move on a copy. @returns what readers see of it, with sessions by their place */
 function make({ floor, owed, ids, moves }: Place, next: Next, { hours }: World) {
   const { pauseMs, place } = next;
   const before = pauseMs > 0 ? floor.at(floor.time + pauseMs) : floor;
-  const isNew = next.move.does === "asks";
+  const isNew = isOfNew(next.move);
   // No id was used on either floor.
   const sessionId = isNew ? `n${moves.length}` : place === undefined ? undefined : ids[place]!;
   const move = { ...next.move, ...(sessionId !== undefined && { sessionId }) } as ExploredMove;

@@ -7,6 +7,8 @@ import { type JudgedCatalog, lengthOf } from "./judged-catalog.ts";
 import type { JudgedEvent } from "./log-judge.ts";
 import { toCatalog } from "./random-catalog.ts";
 
+type TurnEnd = NonNullable<Extract<LooseCommand, { type: "run.report" }>["outcome"]>;
+
 /** What was done to a floor, and at which time of its wall clock. */
 export type Done =
   | { readonly at: number; readonly command: LooseCommand }
@@ -46,7 +48,51 @@ export class WalkedFloor extends FloorStage {
     this.done.push({ at: this.now, command });
     const delivery = super.deliver(command);
     this.#onCommit(eventsOf(delivery.facts, this.now));
+    for (const fact of delivery.facts) this.#work(fact);
     return delivery;
+  }
+
+  /** Workers claim runs, and confirm that attempts have ended, at once. */
+  #work(fact: Fact): void {
+    if (fact.type === "effect.add" && fact.effect.purpose === undefined) {
+      const { sessionId, runId } = fact.effect;
+      if (this.contextOf(sessionId).run?.live !== true) this.claim(sessionId, runId, "worker", true);
+    } else if (fact.type === "signal" && fact.signal.signal === "stop") {
+      const { runId } = fact;
+      const stopped = this.actors.sessionIds.map((id) => this.contextOf(id)).find((of) => of.stopping?.runId === runId);
+      const { id, stopping } = stopped ?? {};
+      if (id !== undefined) this.#report(id, runId, stopping!, { kind: "stopped" });
+    }
+  }
+
+  #report(id: string, runId: string, of: { attempt: number; reported: number }, outcome: TurnEnd): void {
+    this.report(id, runId, of.reported + 1, { attempt: of.attempt, outcome });
+  }
+
+  /** A message: a turn of the session, or of a new one of the agent. */
+  say(id: string, agent?: string): void {
+    const session = agent === undefined ? {} : { session: { sessionId: id, agentId: agent, userId: "ann" } };
+    const turn = { messageId: `m${this.done.length}`, runId: `run-${this.done.length}`, content: "hello" };
+    this.ask({ type: "session.chat", sessionId: id, turn, ...session });
+    const lease = this.#raw.agents.find(({ name }) => name === (agent ?? this.agentOf(id)))?.lease;
+    if (lease !== undefined) this.#beats.set(id, this.now - this.#jumpedMs + lengthOf(lease) / 2);
+  }
+
+  agentOf(id: string): string | undefined {
+    return this.actors.machineState(id as never)?.context.numbers.agentId;
+  }
+
+  /** Whether a turn runs in the session, and may end. */
+  isAnswering(id: string): boolean {
+    const { run, audibleSince } = this.contextOf(id);
+    return run?.live === true && audibleSince !== undefined;
+  }
+
+  /** The session's turn ends. */
+  answer(id: string, isFailed: boolean): void {
+    const run = this.contextOf(id).run!;
+    const failed = { kind: "failed", code: "provider_unreachable", message: "the turn failed" } as const;
+    this.#report(id, run.id, run, isFailed ? failed : { kind: "done" });
   }
 
   /** The sessions that have not ended. */
@@ -65,8 +111,7 @@ export class WalkedFloor extends FloorStage {
   /** The session's user asks for it again. */
   wake(id: string): void {
     this.on(id, this.state(id) === "created" ? "activate" : "resume");
-    const agent = this.actors.machineState(id as never)?.context.numbers.agentId;
-    const lease = this.#raw.agents.find(({ name }) => name === agent)?.lease;
+    const lease = this.#raw.agents.find(({ name }) => name === this.agentOf(id))?.lease;
     if (lease !== undefined) this.#beats.set(id, this.now - this.#jumpedMs + lengthOf(lease) / 2);
   }
 

@@ -9,7 +9,13 @@ import { EXPLORED_FROM, explore, firstFloor } from "../../../src/policy/explorat
 import { HourCombinations } from "../../../src/policy/hour-combinations.ts";
 import { makeMove, movesFrom } from "../../../src/policy/moves.ts";
 import type { SeenStep } from "../../../src/policy/seen-step.ts";
-import { AGENT_FIELDS, CONTENDER_FIELDS, SESSION_FIELDS, type Treatment } from "../../../src/policy/state-fields.ts";
+import {
+  AGENT_FIELDS,
+  CONTENDER_FIELDS,
+  RUN_FIELDS,
+  SESSION_FIELDS,
+  type Treatment,
+} from "../../../src/policy/state-fields.ts";
 import { stateKey } from "../../../src/policy/state-key.ts";
 import type { SteppedFloor } from "../../../src/policy/stepped-floor.ts";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
@@ -110,11 +116,16 @@ function alterations(): [string, Alteration][] {
     });
     return [`${name} of a contender`, { floor, session: (each) => ({ ...each, numbers: alter(each.numbers) }) }];
   };
+  const run = (name: string): [string, Alteration] => [
+    `${name} of a run`,
+    { session: (context) => ({ ...context, ...(context.run && { run: changed(context.run, name) }) }) },
+  ];
   return [
     ...ignoredIn(SESSION_FIELDS).map((name) => session(name, false)),
     ...ignoredIn(SESSION_FIELDS, "presence")
       .filter((name) => SESSION_FIELDS[name as keyof SessionContext] === "presence")
       .map((name) => session(name, true)),
+    ...ignoredIn(RUN_FIELDS).map(run),
     ...ignoredIn(CONTENDER_FIELDS).map(contender),
     [
       "until of the reservation",
@@ -179,8 +190,14 @@ test("agents that differ in a key that decisions read are no twins", () => {
       variations: { flags: [], hours: [], disables: [] },
     }).states;
   };
-  const alike = states({ description: "another", after_turn: "yield" });
-  for (const key of [{ max_pause: "1s" }, { when_blocked: "queue" }, { resume: "manual" }, { critical: true }]) {
+  const alike = states({ description: "another", when_busy: "enqueue" });
+  for (const key of [
+    { after_turn: "yield" },
+    { max_pause: "1s" },
+    { when_blocked: "queue" },
+    { resume: "manual" },
+    { critical: true },
+  ]) {
     expect(states(key)).toBeGreaterThan(alike);
   }
 });
