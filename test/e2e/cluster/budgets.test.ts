@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { postUntilKnown } from "../../support/clients/node-client.ts";
 import { Cluster, describeClusters } from "../../support/nodes/cluster.ts";
 
 const RUNS = 25;
@@ -17,10 +18,12 @@ describeClusters("a budget", (servers) => {
     const nodes = await cluster.startAll(roles, roles);
     /** Of each client a turn on a floor of its own, all of one owner. */
     const ask = (index: number, node: number) =>
-      nodes[node]!.ask("POST", "/message", {
-        ...{ type: "chat", content: "Hi", agentId: "talk", userId: "ann", zone: `zone-${index}` },
-        commandId: `turn-${index}`,
-      });
+      postUntilKnown(
+        nodes[node]!,
+        "/message",
+        { type: "chat", content: "Hi", agentId: "talk", userId: "ann", zone: `zone-${index}` },
+        `turn-${index}`,
+      );
     const all = (node: (index: number) => number) =>
       Promise.all(Array.from({ length: CLIENTS }, (_, index) => ask(index, node(index))));
 

@@ -1,17 +1,30 @@
+import { randomUUID } from "node:crypto";
 import { expect } from "vitest";
 import type { ChildServer } from "../nodes/child-server.ts";
 import type { AnswerBody } from "../nodes/node-under-test.ts";
 
+/**
+ * Posts as a client is told to: while the outcome is not known, as on a machine that is busy or while a server is away,
+ * once more with the same key.
+ */
+export async function postUntilKnown(node: ChildServer, path: string, body: object, key: string = randomUUID()) {
+  for (;;) {
+    const answer = await node.post(path, body, key);
+    if (answer.body.errorCode !== "unavailable") return answer;
+  }
+}
+
 /** Creates a session that asks for the floor of its own user, or of the user among these fields. */
 export async function create(node: ChildServer, id: string, agentId: string, fields: object = {}): Promise<AnswerBody> {
-  const { status, body } = await node.post("/session/create", { id, agentId, userId: id, activate: true, ...fields });
+  const session = { id, agentId, userId: id, activate: true, ...fields };
+  const { status, body } = await postUntilKnown(node, "/session/create", session);
   expect(status, JSON.stringify(body)).toBe(200);
   return body;
 }
 
 /** Begins a turn. @returns the id of its run */
 export async function say(node: ChildServer, sessionId: string, content = "go", key?: string): Promise<string> {
-  const { status, body } = await node.post("/message", { type: "chat", sessionId, content }, key);
+  const { status, body } = await postUntilKnown(node, "/message", { type: "chat", sessionId, content }, key);
   expect(status, JSON.stringify(body)).toBe(200);
   return body.runId;
 }
