@@ -167,14 +167,16 @@ function checkFront(step: SeenStep, rules: FloorRules): void {
 
 /** 2 and 11: an audible session that is not interruptible is silenced only by a session that may do so. */
 function checkSilenced(step: SeenStep, rules: FloorRules): void {
+  const isChallenger = ({ sessionId }: Contender) => step.isRequest && sessionId === step.subject;
   for (const { transition, others } of silencingsIn(step)) {
     const contender = transition.event === "preempt" ? contenderOf(step, transition.sessionId) : undefined;
     if (!contender || step.isRenumbered) continue;
     must(!contender.critical, () => `11: ${contender.sessionId} is critical and is paused`);
     if (contender.interruptible || restrictionOn(contender, rules)) continue;
+    // The challenger may cut it off although it lets it be heard: another one that stays may not. Others only silence it.
     const isCutOff = others
       .flatMap((id) => contenderOf(step, id) ?? [])
-      .some((each) => mayCutOff(each, contender) && depth(each, contender) === undefined);
+      .some((each) => mayCutOff(each, contender) && (isChallenger(each) || depth(each, contender) === undefined));
     must(isCutOff, () => `2: ${contender.sessionId} is not interruptible and is silenced`);
   }
 }

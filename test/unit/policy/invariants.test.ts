@@ -69,3 +69,39 @@ function withDucked(id: string, change: object): (floor: Floor) => Floor {
     ducked: floor.ducked.map((each) => (each.sessionId === id ? { ...each, ...change } : each)),
   });
 }
+
+/** `kept` is heard with `other` beneath it, which it tops; then `asker` comes, which lets both be heard. */
+function silenced(yields_to: string[]): SeenStep {
+  const duck = { priority: 50, when_preempted: "duck" };
+  const agents = [
+    {
+      ...duck,
+      name: "kept",
+      priority: 20,
+      interruptible: false,
+      beneath: { all: -10 },
+      when_blocked: "queue",
+      yields_to,
+    },
+    { ...duck, name: "other", when_blocked: "duck" },
+    { ...duck, name: "asker", beneath: { all: -10 } },
+  ];
+  const own = makeCatalog(agents, { policy: { resume_delay: "0ms" } });
+  const hours = new HourCombinations(own, EXPLORED_FROM);
+  return ["kept", "other", "asker"].reduce<SeenStep | undefined>((last, name) => {
+    const move: ExploredMove = { does: "asks", agentId: name as never, sessionId: name as never };
+    return makeMove(last?.after ?? firstFloor(own), move, hours);
+  }, undefined)!;
+}
+
+test("a challenger to which a session yields may silence it by what it leaves above it", () => {
+  const step = silenced(["asker"]);
+  expect(step.transitions.map(({ sessionId, event }) => `${sessionId} ${event}`)).toContain("kept preempt");
+  expect(() => checkInvariants(step)).not.toThrow();
+});
+
+test("a challenger to which a protected session does not yield silences it in no way", () => {
+  const step = silenced([]);
+  expect(step.transitions.filter(({ sessionId }) => sessionId === "kept")).toEqual([]);
+  expect(() => checkInvariants(step)).not.toThrow();
+});
