@@ -173,7 +173,7 @@ function checkSilenced(step: SeenStep, rules: FloorRules): void {
     if (!contender || step.isRenumbered) continue;
     must(!contender.critical, () => `11: ${contender.sessionId} is critical and is paused`);
     if (contender.interruptible || restrictionOn(contender, rules)) continue;
-    // The challenger may cut it off although it lets it be heard: another one that stays may not. Others only silence it.
+    // The challenger may cut it off although it lets it be heard, by what it leaves above it. Others may not.
     const isCutOff = others
       .flatMap((id) => contenderOf(step, id) ?? [])
       .some((each) => mayCutOff(each, contender) && (isChallenger(each) || depth(each, contender) === undefined));
