@@ -1,4 +1,4 @@
-import { type ReactNode, type RefObject, useEffect, useLayoutEffect, useRef, useState } from "react";
+import { type ReactNode, type RefObject, useLayoutEffect, useRef, useState } from "react";
 import type { Session } from "../../src/protocol/session.ts";
 import { useClient } from "../../src/react/hooks.ts";
 import { lastPauseOf, lastWordsOf } from "../log/conversation-log.ts";
@@ -305,7 +305,8 @@ function useMoves(root: RefObject<HTMLElement | null>): void {
       known.current = offsetsOf(root.current!);
     }, QUIET_MS);
   });
-  useEffect(() => () => clearTimeout(timer.current), []);
+  // With the stack, not after the next paint: until then the timer would find no stack.
+  useLayoutEffect(() => () => clearTimeout(timer.current), []);
 }
 
 const cardsIn = (root: HTMLElement) => [...root.querySelectorAll<HTMLElement>("[data-card]")];
