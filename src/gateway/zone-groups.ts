@@ -111,8 +111,9 @@ export async function askInAllZones(context: Context, identity: Identity, { want
     const { code, message, facts } = reason;
     throw new AppError(code, message, { facts: { ...facts, commandId: identity.commandId }, cause: reason });
   }
-  function zoneAnswer({ zone, sessionId }: Group["sessions"][number], outcome: Outcome): ZoneAnswer {
-    const where = { ...(zone !== undefined && { zone }), floorId: floorOf(sessionId, userId, zone) };
+  function zoneAnswer(member: Group["sessions"][number], outcome: Outcome): ZoneAnswer {
+    const { zone, sessionId } = member;
+    const where = { ...(zone !== undefined && { zone }), floorId: floorIdOf(member) };
     if ("reply" in outcome) {
       const { decision } = outcome.reply;
       return { ...where, sessionId, ...(decision && { decision }) };

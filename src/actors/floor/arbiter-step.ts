@@ -1,5 +1,4 @@
-import type { AgentEntry } from "../../config/catalog/catalog.ts";
-import { restrictionsBy } from "../../config/catalog/catalog.ts";
+import { type AgentEntry, restrictionsBy } from "../../config/catalog/catalog.ts";
 import { hasHours, isDuring, nextChange } from "../../config/catalog/hours.ts";
 import type { Decision } from "../../protocol/decision.ts";
 import type { ErrorCode } from "../../protocol/errors.ts";
