@@ -7,7 +7,20 @@ import type { RunEffect } from "../protocol/internal/effect.ts";
 import type { Message, MessageStatus } from "../protocol/message.ts";
 import type { Session } from "../protocol/session.ts";
 import { sessionJson } from "../protocol/session-json.ts";
-import type { ConnectionRow, DraftPage, FloorRow, LogSlice, SessionRow, SessionSqlRow } from "./store.ts";
+import type { RowOf } from "./columns.ts";
+import type {
+  ConnectionRow,
+  DeletedSession,
+  DraftPage,
+  FloorChange,
+  FloorRow,
+  LogLineWrite,
+  LogSlice,
+  Receipt,
+  SessionRow,
+  SessionSqlRow,
+  UsageCount,
+} from "./store.ts";
 
 export interface EventRow {
   floorSeq: number;
@@ -166,6 +179,49 @@ export function sessionRowOf(
     text: sessionText(session),
   };
 }
+
+// The rows of the other tables that a change writes to.
+
+export function floorRowOf({ head, format, flags, reserved, snapshot, alarm }: FloorChange): RowOf<"floors"> {
+  return {
+    head,
+    format,
+    flags: JSON.stringify(flags),
+    reserved: reserved && JSON.stringify(reserved),
+    snapshot,
+    alarm,
+  };
+}
+
+export const logRowOf = ({ line: { id, stream, text, timestamp } }: LogLineWrite): RowOf<"logs"> => {
+  return { id, stream, text, at: timestamp };
+};
+
+export const eventRowOf = ({ floorSeq, seq, type, requestId, at, json }: LogEntry): RowOf<"events"> => {
+  return { floor_seq: floorSeq, seq, type, request_id: requestId, at, json };
+};
+
+export const tombstoneRowOf = ({ last, at }: DeletedSession): RowOf<"tombstones"> => {
+  return { deleted_at: at, ...eventRowOf(last), seq: last.seq ?? 0 };
+};
+
+export function effectRowOf({ id, floorId: _, kind: __, dueAt, ...payload }: RunEffect): RowOf<"effects"> {
+  return { id, due_at: dueAt, payload: JSON.stringify(payload) };
+}
+
+export const receiptRowOf = ({
+  caller,
+  commandId,
+  bodyHash,
+  at,
+  reply,
+}: Omit<Receipt, "floorId">): RowOf<"receipts"> => {
+  return { caller, command_id: commandId, body_hash: bodyHash, at, reply };
+};
+
+export const usageRowOf = ({ ownerId, agentId, ...counts }: UsageCount): RowOf<"usage_keys"> & RowOf<"usage"> => {
+  return { owner_id: ownerId, agent_id: agentId, ...counts };
+};
 
 /** What the events of a change mean for one session's row. */
 export interface SessionNews {

@@ -15,6 +15,7 @@ import type {
 import type { RunEffect } from "../protocol/internal/effect.ts";
 import type { LogLine, Message, MessageStatus } from "../protocol/message.ts";
 import type { Session, SessionState } from "../protocol/session.ts";
+import type { RowOf } from "./columns.ts";
 
 /** Which store this is. */
 export interface StoreEpoch {
@@ -402,20 +403,9 @@ export interface SessionRow {
   dueAt?: number | undefined;
 }
 
-/** A session's row: its columns by their names in SQL, and what becomes columns of other rows. Undefined: null. */
-export interface SessionSqlRow {
+/** A session's row: its columns (columns.ts), and what becomes columns of other rows. Undefined: null. */
+export interface SessionSqlRow extends RowOf<"sessions">, RowOf<"session_content"> {
   id: SessionId;
-  state: Session["state"];
-  agent_id: AgentId;
-  user_id: string | undefined;
-  owner_id: string | undefined;
-  workspace_id: string | undefined;
-  last_activity_at: number;
-  queued_at: number | undefined;
-  due_at: number | undefined;
-  /** When its oldest unfinished run was accepted, and when the newest of its failed runs failed. */
-  runs_at: number | undefined;
-  failed_at: number | undefined;
   head: number;
   view: string;
   memory: string;

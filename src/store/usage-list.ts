@@ -1,3 +1,4 @@
+import { withColumns } from "./columns.ts";
 import type { StoredUsagePage, StoredUsageQuery, UsageCount } from "./store.ts";
 
 /** A list of usage as a query for both databases: its places are `?`. */
@@ -16,11 +17,10 @@ export function usageList({ from, to, ownerId, agentId, after, limit }: StoredUs
     conditions.push("(day < ? OR (day = ? AND (owner_id, agent_id) > (?, ?)))");
     values.push(after.day, after.day, after.ownerId, after.agentId);
   }
-  const sums = ["runs", "input", "output", "tokens"].map((name) => `CAST(sum(${name}) AS bigint) AS ${name}`);
-  const sql = `
-    SELECT day, owner_id AS "ownerId", agent_id AS "agentId", ${sums.join(", ")} FROM usage
-    WHERE ${conditions.join(" AND ")} GROUP BY day, owner_id, agent_id
-    ORDER BY day DESC, owner_id, agent_id LIMIT ?`;
+  const sql = withColumns(`
+    SELECT {{usage_keys: $name AS "$field"}}, {{usage: CAST(sum($name) AS bigint) AS $name}} FROM usage
+    WHERE ${conditions.join(" AND ")} GROUP BY {{usage_keys: $name}}
+    ORDER BY day DESC, owner_id, agent_id LIMIT ?`);
   return { sql, values: [...values, limit + 1] };
 }
 

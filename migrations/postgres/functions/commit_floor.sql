@@ -10,8 +10,7 @@ DECLARE
   adopted integer;
 BEGIN
   SELECT * INTO new FROM json_to_record(change) AS c (
-    floor_id text, expected bigint, head bigint, format integer, flags text, snapshot text, reserved text, alarm bigint,
-    floor_hash smallint, new_ids text[], adopted json, sessions json, messages json, logs json, events json,
+    floor_id text, floor_hash smallint, expected bigint, {{floors: $name $type}}, new_ids text[], adopted json, sessions json, messages json, logs json, events json,
     effects_removed text[], effects_added json, receipts json, deleted json, usage json, notices json);
 
   -- W4. Another commit may take one of these ids after this check; the version or the unique key then reports a conflict.
@@ -22,13 +21,11 @@ BEGIN
 
   -- W1.
   IF new.expected = 0 THEN
-    INSERT INTO floors (id, version, head, format, flags, snapshot, reserved, alarm, floor_hash)
-      VALUES (new.floor_id, 1, new.head, new.format, new.flags, new.snapshot, new.reserved, new.alarm, new.floor_hash)
+    INSERT INTO floors (id, floor_hash, version, {{floors: $name}})
+      VALUES (new.floor_id, new.floor_hash, 1, {{floors: new.$name}})
       ON CONFLICT (id) DO NOTHING RETURNING floor_key INTO this;
   ELSE
-    UPDATE floors SET
-      version = new.expected + 1, head = new.head, format = new.format, flags = new.flags, snapshot = new.snapshot,
-      reserved = new.reserved, alarm = new.alarm
+    UPDATE floors SET version = new.expected + 1, {{floors: $name = new.$name}}
       WHERE id = new.floor_id AND version = new.expected RETURNING floor_key INTO this;
   END IF;
   IF NOT FOUND THEN RETURN false; END IF;
@@ -50,16 +47,16 @@ BEGIN
 
   IF new.logs IS NOT NULL THEN
     -- W8. The line of a session on another floor has no key, which its column refuses (W5).
-    INSERT INTO message_logs (session_key, message_key, id, stream, text, at)
+    INSERT INTO message_logs (session_key, message_key, {{logs: $name}})
       SELECT l.session_key,
           (SELECT m.message_key FROM messages m WHERE m.session_key = l.session_key AND m.id = l.message_id),
-          l.id, l.stream, l.text, l.at
+          {{logs: l.$name}}
         FROM (
           SELECT given.*,
               (SELECT s.session_key FROM sessions s WHERE s.id = given.session_id AND s.floor_key = this) AS session_key
             FROM ROWS FROM (json_to_recordset(new.logs) AS (
-              session_id text, message_id text, id text, stream text, text text, at bigint)) WITH ORDINALITY
-              AS given (session_id, message_id, id, stream, text, at, place)
+              session_id text, message_id text, {{logs: $name $type}})) WITH ORDINALITY
+              AS given (session_id, message_id, {{logs: $name}}, place)
         ) l
         ORDER BY l.place
       ON CONFLICT (session_key, message_key, id) DO NOTHING;
@@ -67,36 +64,31 @@ BEGIN
 
   IF new.events IS NOT NULL THEN
     -- A session on another floor has no key here, and an event has a seq and a session's key, or neither (W5).
-    INSERT INTO events (floor_key, floor_seq, session_key, seq, type, request_id, at, json)
-      SELECT this, e.floor_seq,
-          (SELECT s.session_key FROM sessions s WHERE s.id = e.session_id AND s.floor_key = this),
-          e.seq, e.type, e.request_id, e.at, e.json
-        FROM json_to_recordset(new.events) AS e (
-          floor_seq bigint, session_id text, seq bigint, type text, request_id text, at bigint, json text);
+    INSERT INTO events (floor_key, session_key, {{events: $name}})
+      SELECT this, (SELECT s.session_key FROM sessions s WHERE s.id = e.session_id AND s.floor_key = this),
+          {{events: e.$name}}
+        FROM json_to_recordset(new.events) AS e (session_id text, {{events: $name $type}});
   END IF;
 
   IF new.effects_removed IS NOT NULL THEN DELETE FROM effects WHERE id = ANY (new.effects_removed); END IF;
   IF new.effects_added IS NOT NULL THEN
-    INSERT INTO effects
-      SELECT id, floor_hash, this, due_at, payload FROM json_to_recordset(new.effects_added) AS e (
-        id text, floor_hash smallint, due_at bigint, payload text)
+    INSERT INTO effects (floor_key, floor_hash, {{effects: $name}})
+      SELECT this, floor_hash, {{effects: $name}}
+        FROM json_to_recordset(new.effects_added) AS e (floor_hash smallint, {{effects: $name $type}})
       ORDER BY id COLLATE "C";
   END IF;
 
   IF new.receipts IS NOT NULL THEN
-    INSERT INTO receipts (caller, command_id, floor_key, body_hash, at, reply)
-      SELECT caller, command_id, this, body_hash, at, reply FROM json_to_recordset(new.receipts) AS r (
-        caller text, command_id text, body_hash text, at bigint, reply text)
+    INSERT INTO receipts (floor_key, {{receipts: $name}})
+      SELECT this, {{receipts: $name}} FROM json_to_recordset(new.receipts) AS r ({{receipts: $name $type}})
       ORDER BY caller COLLATE "C", command_id COLLATE "C";
   END IF;
 
   IF new.usage IS NOT NULL THEN
-    INSERT INTO usage AS u (floor_key, day, owner_id, agent_id, runs, input, output, tokens)
-      SELECT this, day, owner_id, agent_id, runs, input, output, tokens FROM json_to_recordset(new.usage) AS c (
-        day integer, owner_id text, agent_id text, runs bigint, input bigint, output bigint, tokens bigint)
-      ON CONFLICT (floor_key, day, owner_id, agent_id) DO UPDATE SET
-        runs = u.runs + excluded.runs, input = u.input + excluded.input, output = u.output + excluded.output,
-        tokens = u.tokens + excluded.tokens;
+    INSERT INTO usage AS u (floor_key, {{usage_keys: $name}}, {{usage: $name}})
+      SELECT this, {{usage_keys: $name}}, {{usage: $name}}
+        FROM json_to_recordset(new.usage) AS c ({{usage_keys: $name $type}}, {{usage: $name $type}})
+      ON CONFLICT (floor_key, {{usage_keys: $name}}) DO UPDATE SET {{usage: $name = u.$name + excluded.$name}};
   END IF;
 
   IF new.deleted IS NOT NULL THEN PERFORM delete_sessions(this, new.deleted); END IF;

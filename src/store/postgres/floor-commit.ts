@@ -2,7 +2,16 @@ import type { MessageId, SessionId } from "../../protocol/ids.ts";
 import { floorHash } from "../../protocol/internal/floor-hash.ts";
 import { flow } from "../../shared/flow.ts";
 import { cleanText } from "../../shared/text.ts";
-import { detailsOf } from "../rows.ts";
+import {
+  detailsOf,
+  effectRowOf,
+  eventRowOf,
+  floorRowOf,
+  logRowOf,
+  receiptRowOf,
+  tombstoneRowOf,
+  usageRowOf,
+} from "../rows.ts";
 import { tsVector, wordsOf } from "../search-words.ts";
 import type { BudgetCount, CommitOutcome, FloorChange, MessageWrite, OverBudget } from "../store.ts";
 import { type Database, StatementRefused } from "./connections/connection-pool.ts";
@@ -134,60 +143,31 @@ const outcomeOf = (isDone: boolean): CommitOutcome => (isDone ? "committed" : "c
 
 /** A change as `commit_floor` takes it: each table's rows are a list, null if there are none. */
 export function changeRows(change: FloorChange, contents: Contents) {
-  const { floorId, expected, newIds, head, format, flags, reserved, snapshot, effectsRemoved } = change;
+  const { floorId, expected, newIds, effectsRemoved } = change;
   const hash = floorHash(floorId);
   return {
     floor_id: floorId,
+    floor_hash: hash,
     expected,
-    head,
-    format,
-    flags: JSON.stringify(flags),
-    snapshot,
+    ...floorRowOf(change),
     sessions: orNull(change.sessions.map(({ text, ...row }) => ({ ...row, words: tsVector(wordsOf(text)) }))),
     messages: orNull(change.messages.map((write) => messageRow(write, contents))),
     logs: orNull(
-      change.logs.map(({ sessionId, messageId, line: { id, stream, text, timestamp } }) => {
-        return { session_id: sessionId, message_id: messageId, id, stream, text, at: timestamp };
-      }),
+      change.logs.map((log) => ({ session_id: log.sessionId, message_id: log.messageId, ...logRowOf(log) })),
     ),
-    events: orNull(
-      change.events.map(({ floorSeq, sessionId, seq, type, requestId, at, json }) => {
-        return { floor_seq: floorSeq, session_id: sessionId, seq, type, request_id: requestId, at, json };
-      }),
-    ),
+    events: orNull(change.events.map((event) => ({ session_id: event.sessionId, ...eventRowOf(event) }))),
     effects_removed: orNull(effectsRemoved),
-    effects_added: orNull(
-      change.effectsAdded.map(({ id, floorId: _, kind: __, dueAt, ...payload }) => {
-        return { id, floor_hash: hash, due_at: dueAt, payload: JSON.stringify(payload) };
-      }),
-    ),
-    receipts: orNull(
-      change.receipts.map(({ caller, commandId, bodyHash, at, reply }) => {
-        return { caller, command_id: commandId, body_hash: bodyHash, at, reply };
-      }),
-    ),
-    deleted: orNull(
-      change.deleted.map(({ sessionId, last, at: deletedAt }) => {
-        const { floorSeq, seq = 0, type, requestId, at, json } = last;
-        const fields = { floor_seq: floorSeq, seq, type, request_id: requestId, at, json };
-        return { session_id: sessionId, deleted_at: deletedAt, ...fields };
-      }),
-    ),
+    effects_added: orNull(change.effectsAdded.map((effect) => ({ floor_hash: hash, ...effectRowOf(effect) }))),
+    receipts: orNull(change.receipts.map(receiptRowOf)),
+    deleted: orNull(change.deleted.map((gone) => ({ session_id: gone.sessionId, ...tombstoneRowOf(gone) }))),
     notices: orNull(
       (change.notices ?? []).map(({ id, hook, subject, at, payload }) => ({ id, hook, subject, at, payload })),
     ),
     new_ids: orNull(newIds),
-    reserved: reserved ? JSON.stringify(reserved) : null,
     adopted: orNull(
       (change.staged ?? []).map(({ sessionId, stagedAs }) => ({ session_id: sessionId, staged_as: stagedAs })),
     ),
-    usage: orNull(
-      (change.usage ?? []).map(({ ownerId, agentId, ...counts }) => {
-        return { owner_id: ownerId, agent_id: agentId, ...counts };
-      }),
-    ),
-    alarm: change.alarm ?? null,
-    floor_hash: hash,
+    usage: orNull((change.usage ?? []).map(usageRowOf)),
   };
 }
 

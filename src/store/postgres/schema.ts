@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
 import type { Client } from "pg";
 import type { Logger } from "../../shared/ports/logger.ts";
+import { withColumns } from "../columns.ts";
 import { type Meta, newMeta } from "../meta.ts";
 import {
   bareSql,
@@ -112,7 +113,7 @@ async function readFunctions(folder: URL): Promise<FunctionFile[]> {
   const names = (await readdir(folder)).filter((name) => name.endsWith(".sql")).sort();
   return await Promise.all(
     names.map(async (name) => {
-      const sql = await readFile(new URL(name, folder), "utf8");
+      const sql = withColumns(await readFile(new URL(name, folder), "utf8"));
       return { name, sql, digest: digestOf(sql) };
     }),
   );

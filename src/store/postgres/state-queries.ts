@@ -2,6 +2,7 @@ import { AppError } from "../../protocol/errors.ts";
 import type { AgentId, ConnectionId, FloorId, MessageId, SessionId } from "../../protocol/ids.ts";
 import type { RunEffect } from "../../protocol/internal/effect.ts";
 import type { Message } from "../../protocol/message.ts";
+import { withColumns } from "../columns.ts";
 import { ANSWER_BYTES } from "../row-page.ts";
 import {
   type ConnectionSqlRow,
@@ -60,10 +61,10 @@ const MESSAGE_OF_SESSION = {
 };
 const RECEIPTS = {
   name: "receipts",
-  text: `
-    SELECT r.caller, r.command_id AS "commandId", f.id AS "floorId", r.body_hash AS "bodyHash", r.reply, r.at
+  text: withColumns(`
+    SELECT f.id AS "floorId", {{receipts: r.$name AS "$field"}}
     FROM unnest($1::text[], $2::text[]) AS key (caller, command_id)
-    JOIN receipts r ON r.caller = key.caller AND r.command_id = key.command_id JOIN floors f USING (floor_key)`,
+    JOIN receipts r ON r.caller = key.caller AND r.command_id = key.command_id JOIN floors f USING (floor_key)`),
 };
 const DUE_EFFECTS = {
   name: "due_effects",

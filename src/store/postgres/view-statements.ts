@@ -5,13 +5,13 @@
  */
 
 import type { FloorState } from "../../protocol/floor.ts";
+import { withColumns } from "../columns.ts";
 import { FLOOR_ROWS, IS_IN_STATE } from "../floor-rows.ts";
 import { ANSWER_BYTES, LOG_BYTES } from "../row-page.ts";
 import type { Statement } from "./connections/connection-pool.ts";
 
 const MESSAGE = `$1::text AS "sessionId", m.id, m.status, m.details, m.content`;
-const EVENT = `e.floor_seq AS "floorSeq", e.session_id AS "sessionId", e.seq, e.type, e.request_id AS "requestId", e.at,
-    e.json`;
+const EVENT = withColumns('e.session_id AS "sessionId", {{events: e.$name AS "$field"}}');
 /** For each row in its order: the total size of the rows before it, and the number of rows. */
 export const weighed = (weight: string, order: string) =>
   `sum(${weight}) OVER (ORDER BY ${order} ROWS UNBOUNDED PRECEDING) - ${weight} AS before, count(*) OVER () AS found`;
@@ -24,17 +24,14 @@ const LAST_KEY = "9223372036854775807";
 /** $1: a session. One row, for an existing or a deleted session. */
 export const WHEREABOUTS = {
   name: "whereabouts",
-  text: `
-    SELECT f.id AS "floorId", place.owner_id AS "ownerId", place.floor_seq AS "floorSeq", $1::text AS "sessionId",
-      place.seq, place.type, place.request_id AS "requestId", place.at, place.json
+  text: withColumns(`
+    SELECT f.id AS "floorId", place.owner_id AS "ownerId", $1::text AS "sessionId", {{events: place.$name AS "$field"}}
     FROM (
-      SELECT 1 AS rank, floor_key, owner_id, NULL::bigint AS floor_seq, NULL::bigint AS seq, NULL::text AS type,
-        NULL::text AS request_id, NULL::bigint AS at, NULL::text AS json
-      FROM sessions WHERE id = $1
+      SELECT 1 AS rank, floor_key, owner_id, {{events: NULL::$type AS $name}} FROM sessions WHERE id = $1
       UNION ALL
-      SELECT 2, floor_key, owner_id, floor_seq, seq, type, request_id, at, json FROM tombstones WHERE session_id = $1
+      SELECT 2, floor_key, owner_id, {{events: $name}} FROM tombstones WHERE session_id = $1
     ) place JOIN floors f USING (floor_key)
-    ORDER BY place.rank LIMIT 1`,
+    ORDER BY place.rank LIMIT 1`),
 };
 
 /**

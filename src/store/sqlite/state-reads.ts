@@ -2,6 +2,7 @@ import type { SQLInputValue } from "node:sqlite";
 import type { ConnectionId, FloorId, MessageId, SessionId } from "../../protocol/ids.ts";
 import type { RunEffect } from "../../protocol/internal/effect.ts";
 import type { Message } from "../../protocol/message.ts";
+import { withColumns } from "../columns.ts";
 import { ANSWER_BYTES, readPage, rowsWithin, weightOfBody, weightOfMessage } from "../row-page.ts";
 import {
   type ConnectionSqlRow,
@@ -132,9 +133,11 @@ function statementsOf(db: ReadConnection) {
     ),
     definitionsVersion: db.prepare<{ version: number }>("SELECT definitions_version AS version FROM meta WHERE id = 1"),
     definitions: db.prepare<DefinitionRow>("SELECT id, version, body FROM agent_definitions WHERE id > ? ORDER BY id"),
-    receipt: db.prepare<Receipt>(`
-      SELECT r.caller, r.command_id AS commandId, f.id AS floorId, r.body_hash AS bodyHash, r.reply, r.at
+    receipt: db.prepare<Receipt>(
+      withColumns(`
+      SELECT f.id AS floorId, {{receipts: r.$name AS $field}}
       FROM receipts r JOIN floors f USING (floor_key) WHERE r.caller = ? AND r.command_id = ?`),
+    ),
     dueEffects: db.prepare<EffectRow>(`
       SELECT e.id, f.id AS floorId, e.due_at AS dueAt, e.payload
       FROM effects e JOIN floors f USING (floor_key)

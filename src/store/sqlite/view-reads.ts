@@ -3,6 +3,7 @@ import { AppError } from "../../protocol/errors.ts";
 import type { Reservation } from "../../protocol/floor.ts";
 import type { FloorId, FloorSeq, MessageId, Seq, SessionId } from "../../protocol/ids.ts";
 import type { LogLine } from "../../protocol/message.ts";
+import { withColumns } from "../columns.ts";
 import {
   ANSWER_BYTES,
   LOG_BYTES,
@@ -60,9 +61,7 @@ const EVENT_TABLES = `
   events e LEFT JOIN event_blobs b ON b.event_key = e.event_key LEFT JOIN messages m ON m.message_key = e.message_key`;
 const EVENT = `${EVENT_FIELDS} FROM ${EVENT_TABLES}`;
 const FLOOR_SEQ = "e.event_key & 0xffffffff AS floorSeq";
-const LAST_EVENT = `
-  floor_seq AS floorSeq, session_id AS sessionId, seq, type, request_id AS requestId, at, json, NULL AS textAt,
-  NULL AS text`;
+const LAST_EVENT = withColumns("session_id AS sessionId, {{events: $name AS $field}}, NULL AS textAt, NULL AS text");
 
 /**
  * Reads for answers and streams. Rows are read one by one and no further than the page needs, so that a page exceeds

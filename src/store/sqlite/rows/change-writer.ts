@@ -1,6 +1,8 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import type { SessionId } from "../../../protocol/ids.ts";
 import { floorHash } from "../../../protocol/internal/floor-hash.ts";
+import { valuesOf, withColumns } from "../../columns.ts";
+import { effectRowOf, floorRowOf, receiptRowOf } from "../../rows.ts";
 import { type FloorChange, type MessageWrite, type Receipt, type SessionSqlRow, sessionOfWrite } from "../../store.ts";
 import { prepareQuery, type Query } from "../query.ts";
 import type { WriteOutcome } from "../writer/writer-job.ts";
@@ -48,20 +50,22 @@ export class ChangeWriter {
     this.usage = new UsageWriter(db);
     this.#findFloor = prepareQuery(db, "SELECT floor_key AS key, version FROM floors WHERE id = ?");
     this.#addFloor = db.prepare(
-      "INSERT INTO floors (version, head, format, flags, reserved, snapshot, alarm, rings_at, id, floor_hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+      withColumns(`
+      INSERT INTO floors (version, {{floors: $name}}, rings_at, id, floor_hash) VALUES (?, {{floors: ?}}, ?, ?, ?)`),
     );
-    this.#putFloor = db.prepare(`
-      UPDATE floors SET version = ?, head = ?, format = ?, flags = ?, reserved = ?, snapshot = ?, alarm = ?,
-        rings_at = ?
-      WHERE floor_key = ? AND version = ?`);
+    this.#putFloor = db.prepare(
+      withColumns(`
+      UPDATE floors SET version = ?, {{floors: $name = ?}}, rings_at = ? WHERE floor_key = ? AND version = ?`),
+    );
     this.#hasReceipt = db.prepare("SELECT 1 FROM receipts WHERE caller = ? AND command_id = ?");
     this.#hasTombstone = db.prepare("SELECT 1 FROM tombstones WHERE session_id = ?");
-    this.#addReceipt = db.prepare(`
-      INSERT INTO receipts (caller, command_id, floor_key, body_hash, at, reply) VALUES (?, ?, ?, ?, ?, ?)
-      ON CONFLICT DO NOTHING`);
+    this.#addReceipt = db.prepare(
+      withColumns(`
+      INSERT INTO receipts (floor_key, {{receipts: $name}}) VALUES (?, {{receipts: ?}}) ON CONFLICT DO NOTHING`),
+    );
     this.#removeReceipt = db.prepare("DELETE FROM receipts WHERE caller = ? AND command_id = ?");
     this.#addEffect = db.prepare(
-      "INSERT INTO effects (id, floor_hash, floor_key, due_at, payload) VALUES (?, ?, ?, ?, ?)",
+      withColumns("INSERT INTO effects (floor_key, floor_hash, {{effects: $name}}) VALUES (?, ?, {{effects: ?}})"),
     );
     this.#removeEffect = db.prepare("DELETE FROM effects WHERE id = ?");
   }
@@ -150,8 +154,8 @@ export class ChangeWriter {
 
   /** Add all receipts, or none if one key exists (W3). */
   #addReceipts(receipts: readonly Receipt[], floorKey: number): boolean {
-    for (const [index, { caller, commandId, bodyHash, at, reply }] of receipts.entries()) {
-      if (this.#addReceipt.run(caller, commandId, floorKey, bodyHash, at, reply).changes === 1) continue;
+    for (const [index, receipt] of receipts.entries()) {
+      if (this.#addReceipt.run(floorKey, ...valuesOf("receipts", receiptRowOf(receipt))).changes === 1) continue;
       this.#removeReceipts(receipts.slice(0, index));
       return false;
     }
@@ -188,8 +192,8 @@ export class ChangeWriter {
   /** What no other row of the change needs: effects, deleted sessions, and the notices of webhooks after them (W9). */
   #writeEnds({ effectsRemoved, effectsAdded, deleted, notices }: FloorChange, floorKey: number): void {
     for (const id of effectsRemoved) this.#removeEffect.run(id);
-    for (const { id, floorId, kind: _, dueAt, ...payload } of effectsAdded) {
-      this.#addEffect.run(id, floorHash(floorId), floorKey, dueAt, JSON.stringify(payload));
+    for (const effect of effectsAdded) {
+      this.#addEffect.run(floorKey, floorHash(effect.floorId), ...valuesOf("effects", effectRowOf(effect)));
     }
     for (const each of deleted) {
       this.#sessions.remove(each, floorKey);
@@ -199,9 +203,6 @@ export class ChangeWriter {
   }
 }
 
-/** The columns of a floor's row that a change sets, as the statements list them. */
-function floorValues({ expected, head, format, flags, reserved, snapshot, alarm, rings }: FloorChange) {
-  const reservedJson = reserved ? JSON.stringify(reserved) : null;
-  const times = [alarm ?? null, rings ?? null] as const;
-  return [expected + 1, head, format, JSON.stringify(flags), reservedJson, snapshot, ...times] as const;
-}
+/** The version of a floor's row after a change, and the other columns that it sets, as the statements list them. */
+const floorValues = (change: FloorChange) =>
+  [change.expected + 1, ...valuesOf("floors", floorRowOf(change)), change.rings ?? null] as const;

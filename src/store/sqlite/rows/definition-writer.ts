@@ -1,4 +1,6 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
+import { valuesOf, withColumns } from "../../columns.ts";
+import { receiptRowOf } from "../../rows.ts";
 import type { StoredDefinitionChange } from "../../store.ts";
 import { prepareQuery, type Query } from "../query.ts";
 
@@ -19,17 +21,18 @@ export class DefinitionWriter {
       INSERT INTO agent_definitions (id, version, body) VALUES (?, ?, ?)
       ON CONFLICT DO UPDATE SET version = excluded.version, body = excluded.body`);
     this.#remove = db.prepare("DELETE FROM agent_definitions WHERE id = ?");
-    this.#addReceipt = db.prepare(`
-      INSERT INTO receipts (caller, command_id, floor_key, body_hash, at, reply) VALUES (?, ?, ${NO_FLOOR}, ?, ?, ?)
-      ON CONFLICT DO NOTHING`);
+    this.#addReceipt = db.prepare(
+      withColumns(`
+      INSERT INTO receipts (floor_key, {{receipts: $name}}) VALUES (${NO_FLOOR}, {{receipts: ?}})
+      ON CONFLICT DO NOTHING`),
+    );
     this.#count = db.prepare("UPDATE meta SET definitions_version = definitions_version + 1 WHERE id = 1");
   }
 
   write({ id, expected, body, receipt }: StoredDefinitionChange): "done" | "conflict" {
     const version = this.#find.get(id)?.version ?? 0;
     if (version !== expected) return "conflict";
-    const { caller, commandId, bodyHash, at, reply } = receipt;
-    if (this.#addReceipt.run(caller, commandId, bodyHash, at, reply).changes === 0) return "conflict";
+    if (this.#addReceipt.run(...valuesOf("receipts", receiptRowOf(receipt))).changes === 0) return "conflict";
     if (body === undefined) this.#remove.run(id);
     else this.#put.run(id, expected + 1, body);
     this.#count.run();

@@ -1,6 +1,7 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import type { Message } from "../../../protocol/message.ts";
-import { detailsOf } from "../../rows.ts";
+import { valuesOf, withColumns } from "../../columns.ts";
+import { detailsOf, logRowOf } from "../../rows.ts";
 import type { LogLineWrite, MessageWrite } from "../../store.ts";
 import { prepareQuery, type Query } from "../query.ts";
 import type { EventWriter } from "./event-writer.ts";
@@ -42,7 +43,9 @@ export class MessageRowWriter {
     this.#remove = db.prepare("DELETE FROM messages WHERE message_key = ?");
     // An existing line with the same id is identical.
     this.#addLog = db.prepare(
-      "INSERT INTO message_logs (message_key, id, stream, text, at) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+      withColumns(
+        "INSERT INTO message_logs (message_key, {{logs: $name}}) VALUES (?, {{logs: ?}}) ON CONFLICT DO NOTHING",
+      ),
     );
     this.#useBlob = db.prepare(
       "INSERT OR IGNORE INTO message_blobs SELECT ?, blob_key FROM blobs WHERE session_id = ? AND hash = ?",
@@ -80,10 +83,10 @@ export class MessageRowWriter {
   }
 
   /** A line that is there already is the same line (W8). */
-  addLog(sessionKey: number, { messageId, line }: LogLineWrite): void {
-    const stored = this.#find.get(sessionKey, messageId);
-    if (!stored) throw new Error(`there is no message ${messageId} to log for`);
-    this.#addLog.run(stored.key, line.id, line.stream, line.text, line.timestamp);
+  addLog(sessionKey: number, log: LogLineWrite): void {
+    const stored = this.#find.get(sessionKey, log.messageId);
+    if (!stored) throw new Error(`there is no message ${log.messageId} to log for`);
+    this.#addLog.run(stored.key, ...valuesOf("logs", logRowOf(log)));
   }
 
   #insert(sessionKey: number, floorKey: number, message: Message): void {

@@ -1,7 +1,8 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import type { SessionId } from "../../../protocol/ids.ts";
 import type { Session } from "../../../protocol/session.ts";
-import { sessionText } from "../../rows.ts";
+import { valuesOf, withColumns } from "../../columns.ts";
+import { sessionText, tombstoneRowOf } from "../../rows.ts";
 import type { DeletedSession, SessionSqlRow } from "../../store.ts";
 import { prepareQuery, type Query } from "../query.ts";
 import type { KnownRows, KnownSession } from "./known-rows.ts";
@@ -9,20 +10,6 @@ import { AFTER_ALL, type LogBlocks } from "./log-blocks.ts";
 import type { WordIndex } from "./word-index.ts";
 
 type FoundSession = Omit<KnownSession, "hasOldest"> & { view: string; hasOldest: 0 | 1 };
-
-/** The columns that find a session, and `standing`. */
-const INDEXED = [
-  "state",
-  "agent_id",
-  "user_id",
-  "owner_id",
-  "workspace_id",
-  "last_activity_at",
-  "queued_at",
-  "due_at",
-  "runs_at",
-  "failed_at",
-] as const satisfies (keyof SessionSqlRow)[];
 
 /** The value of `standing` for a ducked session. */
 const DUCKED = -1;
@@ -35,7 +22,7 @@ export class SessionWriter {
   readonly #find: Query<FoundSession>;
   readonly #add: StatementSync;
   readonly #put: StatementSync;
-  readonly #putView: StatementSync;
+  readonly #putContent: StatementSync;
   readonly #addTombstone: StatementSync;
   readonly #remove: StatementSync;
 
@@ -49,19 +36,26 @@ export class SessionWriter {
       SELECT session_key AS key, floor_key AS floorKey, standing, view, oldest_at IS NOT NULL AS hasOldest
       FROM sessions WHERE id = ?`,
     );
-    this.#add = db.prepare(`
-      INSERT INTO sessions (${INDEXED.join()}, standing, oldest_at, head, view, memory, id, floor_key)
-      VALUES (${"?, ".repeat(INDEXED.length)}?, ?, ?, ?, ?, ?, ?)`);
-    this.#put = db.prepare(`
-      UPDATE sessions SET ${INDEXED.map((column) => `${column} = ?`).join()}, standing = ?,
-        oldest_at = coalesce(oldest_at, ?), head = ?, view = ?, memory = ?
-      WHERE session_key = ?`);
+    this.#add = db.prepare(
+      withColumns(`
+      INSERT INTO sessions ({{sessions: $name}}, standing, oldest_at, {{session_content: $name}}, id, floor_key)
+      VALUES ({{sessions: ?}}, ?, ?, {{session_content: ?}}, ?, ?)`),
+    );
+    this.#put = db.prepare(
+      withColumns(`
+      UPDATE sessions SET {{sessions: $name = ?}}, standing = ?, oldest_at = coalesce(oldest_at, ?),
+        {{session_content: $name = ?}}
+      WHERE session_key = ?`),
+    );
     // Updates no indexed column.
-    this.#putView = db.prepare("UPDATE sessions SET head = ?, view = ?, memory = ? WHERE session_key = ?");
-    this.#addTombstone = db.prepare(`
-      INSERT OR REPLACE INTO tombstones
-        (session_id, floor_key, owner_id, deleted_at, floor_seq, seq, type, request_id, at, json)
-      VALUES (?, ?, (SELECT owner_id FROM sessions WHERE id = ?), ?, ?, ?, ?, ?, ?, ?)`);
+    this.#putContent = db.prepare(
+      withColumns("UPDATE sessions SET {{session_content: $name = ?}} WHERE session_key = ?"),
+    );
+    this.#addTombstone = db.prepare(
+      withColumns(`
+      INSERT OR REPLACE INTO tombstones (session_id, floor_key, owner_id, {{tombstones: $name}})
+      VALUES (?1, ?2, (SELECT owner_id FROM sessions WHERE id = ?1), {{tombstones: ?}})`),
+    );
     this.#remove = db.prepare("DELETE FROM sessions WHERE id = ?");
   }
 
@@ -80,21 +74,22 @@ export class SessionWriter {
    * @returns the key of the row
    */
   put(row: SessionSqlRow, before: KnownSession | undefined, floorKey: number): number {
-    const { id, head, view, memory, text, oldest_at: firstAt = null } = row;
+    const { id, text, oldest_at: firstAt = null } = row;
     const standing = standingOf(row, before);
-    const indexed = [...INDEXED.map((column) => row[column] ?? null), standing];
+    const indexed = [...valuesOf("sessions", row), standing];
+    const content = valuesOf("session_content", row);
     const columns = indexed.join("\n");
     const hasOldest = before?.hasOldest === true || firstAt !== null;
     let key: number;
     if (!before) {
-      key = Number(this.#add.run(...indexed, firstAt, head, view, memory, id, floorKey).lastInsertRowid);
+      key = Number(this.#add.run(...indexed, firstAt, ...content, id, floorKey).lastInsertRowid);
       this.#words.addSession(key, text);
     } else {
       key = before.key;
       const isFoundAsBefore = before.columns === columns && before.hasOldest === hasOldest;
       const { changes } = isFoundAsBefore
-        ? this.#putView.run(head, view, memory, key)
-        : this.#put.run(...indexed, firstAt, head, view, memory, key);
+        ? this.#putContent.run(...content, key)
+        : this.#put.run(...indexed, firstAt, ...content, key);
       if (changes === 0) throw new Error(`session ${id} has no row`);
       if (before.text !== text) {
         this.#words.dropSession(key);
@@ -105,20 +100,9 @@ export class SessionWriter {
     return key;
   }
 
-  remove({ sessionId, last, at }: DeletedSession, floorKey: number): void {
-    const { floorSeq, seq, type, requestId, json } = last;
-    this.#addTombstone.run(
-      sessionId,
-      floorKey,
-      sessionId,
-      at,
-      floorSeq,
-      seq ?? 0,
-      type,
-      requestId ?? null,
-      last.at,
-      json,
-    );
+  remove(gone: DeletedSession, floorKey: number): void {
+    const { sessionId } = gone;
+    this.#addTombstone.run(sessionId, floorKey, ...valuesOf("tombstones", tombstoneRowOf(gone)));
     const found = this.find(sessionId);
     if (found) this.#blocks.removeEvents(floorKey, found.key, AFTER_ALL);
     this.#remove.run(sessionId);

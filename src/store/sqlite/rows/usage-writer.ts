@@ -1,5 +1,7 @@
 // Rule C35 of docs/inside/correctness.md.
 import type { DatabaseSync, StatementSync } from "node:sqlite";
+import { valuesOf, withColumns } from "../../columns.ts";
+import { usageRowOf } from "../../rows.ts";
 import type { BudgetCount, OverBudget, UsageCount, UsageLimits } from "../../store.ts";
 import { prepareQuery, type Query } from "../query.ts";
 
@@ -16,20 +18,20 @@ export class UsageWriter {
   readonly #count: Query<{ used: number; freeAt: number }>;
 
   constructor(db: DatabaseSync) {
-    this.#addUsage = db.prepare(`
-      INSERT INTO usage (floor_key, day, owner_id, agent_id, runs, input, output, tokens)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-      ON CONFLICT DO UPDATE SET
-        runs = runs + excluded.runs, input = input + excluded.input, output = output + excluded.output,
-        tokens = tokens + excluded.tokens`);
+    this.#addUsage = db.prepare(
+      withColumns(`
+      INSERT INTO usage (floor_key, {{usage_keys: $name}}, {{usage: $name}})
+      VALUES (?, {{usage_keys: ?}}, {{usage: ?}})
+      ON CONFLICT DO UPDATE SET {{usage: $name = $name + excluded.$name}}`),
+    );
     this.#remove = db.prepare(`
       DELETE FROM usage WHERE (floor_key, day, owner_id, agent_id) IN
         (SELECT floor_key, day, owner_id, agent_id FROM usage WHERE day < ? LIMIT ?)`);
     this.#old = prepareQuery(
       db,
-      `
-      SELECT floor_key AS floorKey, day, owner_id AS ownerId, agent_id AS agentId, runs, input, output, tokens
-      FROM usage WHERE day < ? AND floor_key <> 0 LIMIT ?`,
+      withColumns(`
+      SELECT floor_key AS floorKey, {{usage_keys: $name AS $field}}, {{usage: $name}}
+      FROM usage WHERE day < ? AND floor_key <> 0 LIMIT ?`),
     );
     this.#removeRow = db.prepare("DELETE FROM usage WHERE floor_key = ? AND day = ? AND owner_id = ? AND agent_id = ?");
     this.#removeWindows = db.prepare(`
@@ -47,8 +49,8 @@ export class UsageWriter {
   }
 
   add(floorKey: number, usage: readonly UsageCount[]): void {
-    for (const { day, ownerId, agentId, runs, input, output, tokens } of usage) {
-      this.#addUsage.run(floorKey, day, ownerId, agentId, runs, input, output, tokens);
+    for (const row of usage.map(usageRowOf)) {
+      this.#addUsage.run(floorKey, ...valuesOf("usage_keys", row), ...valuesOf("usage", row));
     }
   }
 
