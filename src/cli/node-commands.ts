@@ -105,15 +105,16 @@ export function addNodeCommands({ add, end, stdout }: CommandLine): void {
       await print({ ...options, lang: language }, (client) => reportWhy(client, query, Date.now()), absent);
     });
 
-  report("webhooks", "List the webhooks and what waits for their receivers, or send a test to one; for operators.", [
+  report("webhooks", "List the webhooks and what waits for their receivers, test or enable one; for operators.", [
     "Exit code: 0; 1 if a receiver accepts no notices, or not the test.",
   ])
-    .addArgument(new Argument("[test]", "send a test").choices(["test"]))
-    .argument("[name]", "of the webhook to test")
-    .action(async (test: "test" | undefined, name: string | undefined, options: NodeOptions) => {
-      if (test && name === undefined) throw new InvalidArgumentError("Which one? interlock webhooks test <name>");
-      const { reportWebhooks, reportWebhookTest } = await import("./reports.ts");
-      await print(options, name === undefined ? reportWebhooks : (client) => reportWebhookTest(client, name));
+    .addArgument(new Argument("[what]", "send a test, or enable a disabled one").choices(["test", "enable"]))
+    .argument("[name]", "of the webhook to test or enable")
+    .action(async (what: "test" | "enable" | undefined, name: string | undefined, options: NodeOptions) => {
+      if (what && name === undefined) throw new InvalidArgumentError(`Which one? interlock webhooks ${what} <name>`);
+      const { reportWebhooks, reportWebhookTest, reportWebhookEnabled } = await import("./reports.ts");
+      const about = what === "enable" ? reportWebhookEnabled : reportWebhookTest;
+      await print(options, name === undefined ? reportWebhooks : (client) => about(client, name));
     });
 
   add("chat", "Talk with the agents of a node in this terminal, or by lines from a pipe.", [

@@ -120,13 +120,27 @@ export async function reportWebhooks(client: Client): Promise<Report> {
     hook.failures === 0 ? "" : String(hook.failures),
     hook.isKnown ? hook.url! : "not in the file: dropped after a day",
   ]);
-  const failing = webhooks.filter(({ failures }) => failures > 0);
+  const disabled = webhooks.filter(({ disabledMs }) => disabledMs !== undefined);
+  const failing = webhooks.filter(({ failures, disabledMs }) => failures > 0 && disabledMs === undefined);
   const lines = [
     ...table(["WEBHOOK", "WAITING", "SINCE", "FAILED", "URL"], rows),
     ...(webhooks.length === 0 ? ["The node has no webhooks: INTERLOCK_WEBHOOKS names their file."] : []),
     ...failing.map(({ name, reason }) => `${name} accepts no notices: ${reason}`),
+    ...disabled.flatMap(({ name, disabledMs }) =>
+      wrapToWidth(
+        `${name} is disabled: its receiver answered 410, ${agoOf(disabledMs!)} ago. What waits is dropped when it is a day old. Enable it again: interlock webhooks enable ${name}`,
+        WIDTH,
+      ),
+    ),
   ];
-  return { facts: { webhooks }, lines: lines.map(fit), isFaulty: failing.length > 0 };
+  return { facts: { webhooks }, lines: lines.map(fit), isFaulty: failing.length + disabled.length > 0 };
+}
+
+/** A webhook is sent to again. */
+export async function reportWebhookEnabled(client: Client, name: string): Promise<Report> {
+  const answer = await client.enableWebhook(name);
+  const line = answer.wasDisabled ? `${name} is enabled, and what waits is sent` : `${name} was not disabled`;
+  return { facts: answer, lines: [line], isFaulty: false };
 }
 
 /** How a webhook's receiver answers a test. */

@@ -529,6 +529,9 @@ export function createClient(options: ClientOptions) {
     /** Send a test to a webhook's receiver, once and at once, for operators. */
     testWebhook: (name: string, options?: WriteOptions) =>
       requester.json<WebhookAnswer>({ ...options, method: "POST", path: ["webhooks", name, "test"], isLong: true }),
+    /** Send to a webhook's receiver again that answered 410, for operators. */
+    enableWebhook: (name: string, options?: WriteOptions) =>
+      post<{ wasDisabled: boolean }>(["webhooks", name, "enable"], {}, options),
 
     /** Who does what to whom in the catalogue's file, for operators. */
     getMatrix: (query: MatrixQuery = {}, options?: ReadOptions) =>

@@ -309,6 +309,7 @@ function gaugesOf(
     partitionsOf: () => orchestrator?.partitionsOf ?? new Map(),
     waitingRuns: async () => await orchestrator?.waitingRuns(),
     waitingNotices: async () => await orchestrator?.waitingNotices(),
+    disabledWebhooks: async () => await orchestrator?.disabledWebhooks(),
     droppedLines,
     isBusAway: () => bus.isAway(),
   };
@@ -456,8 +457,12 @@ function createNodeGateway(
     isAvailable: (agentId) => agents.isAvailable(agentId),
     metrics: () => metrics.read(),
     webhooks: {
-      list: async () => listWebhooks(webhooks?.current() ?? new Map(), await store.countNotices(), clock.elapsed.now()),
+      async list() {
+        const [backlogs, disabled] = await Promise.all([store.countNotices(), store.disabledHooks()]);
+        return listWebhooks(webhooks?.current() ?? new Map(), backlogs, disabled, clock.elapsed.now());
+      },
       test: async (name) => await webhooks?.test(name),
+      enable: async (name) => (webhooks?.current().has(name) ? await store.enableHook(name) : undefined),
     },
     unanswered: readUnanswered,
     onCut: () => metrics.slowReaderCut(),

@@ -40,6 +40,8 @@ export interface Gauges extends Record<keyof typeof GAUGES, () => number> {
   waitingRuns: () => Promise<{ count: number; oldestMs: number } | undefined>;
   /** How many notices wait for each webhook's receiver; undefined on a node that sends none. */
   waitingNotices: () => Promise<ReadonlyMap<string, number> | undefined>;
+  /** Whether each webhook is disabled; undefined on a node that sends none. */
+  disabledWebhooks: () => Promise<ReadonlyMap<string, boolean> | undefined>;
   isBusAway: () => boolean;
   /** Output lines that could not be written since the process began. */
   droppedLines: () => number;
@@ -146,21 +148,34 @@ export class Metrics implements HostMetrics, WorkerMetrics {
       "how long the oldest of these runs has waited, as orchestrators see it",
       (runs) => seconds(runs.oldestMs),
     );
-    new Gauge({
-      name: "interlock_webhook_notices_waiting",
-      help: "notices that wait for a webhook's receiver, as orchestrators see them",
-      labelNames: ["webhook"],
-      registers,
-      // While the store does not answer, the last values remain.
-      async collect() {
-        const backlogs = await gauges()
-          .waitingNotices()
-          .catch(() => undefined);
-        if (!backlogs) return;
-        this.reset();
-        for (const [webhook, count] of backlogs) this.set({ webhook }, count);
-      },
-    });
+    const ofWebhooks = (
+      name: string,
+      help: string,
+      read: () => Promise<ReadonlyMap<string, number | boolean> | undefined>,
+    ) =>
+      new Gauge({
+        name,
+        help,
+        labelNames: ["webhook"],
+        registers,
+        // While the store does not answer, the last values remain.
+        async collect() {
+          const values = await read().catch(() => undefined);
+          if (!values) return;
+          this.reset();
+          for (const [webhook, value] of values) this.set({ webhook }, Number(value));
+        },
+      });
+    ofWebhooks(
+      "interlock_webhook_notices_waiting",
+      "notices that wait for a webhook's receiver, as orchestrators see them",
+      () => gauges().waitingNotices(),
+    );
+    ofWebhooks(
+      "interlock_webhook_disabled",
+      "1 while nothing is sent to a webhook's receiver, because it answered that it is gone, as orchestrators see it",
+      () => gauges().disabledWebhooks(),
+    );
     gauge("interlock_bus_away", "1 while the bus is known to be away", () => Number(gauges().isBusAway()));
     new Counter({
       name: "interlock_log_lines_dropped_total",

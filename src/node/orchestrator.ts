@@ -12,6 +12,7 @@ import type { Tracer } from "../shared/ports/tracer.ts";
 import { Retention } from "../store/retention.ts";
 import { newId } from "../system/new-id.ts";
 import { Courier } from "../webhooks/courier.ts";
+import { disabledSince } from "../webhooks/disabled.ts";
 import { noticesOf } from "../webhooks/notices.ts";
 import type { OpenWebhooks } from "../webhooks/open-webhooks.ts";
 import type { Deployment } from "./deployment.ts";
@@ -169,6 +170,14 @@ export class Orchestrator {
     const counts = new Map(Array.from(this.#webhooks.current().keys(), (hook) => [hook, 0]));
     for (const { hook, pending } of await this.#deployment.store.countNotices()) counts.set(hook, pending);
     return counts;
+  }
+
+  /** Whether each webhook is disabled; undefined if this node sends none. */
+  async disabledWebhooks(): Promise<ReadonlyMap<string, boolean> | undefined> {
+    if (!this.#webhooks) return undefined;
+    const disabled = await this.#deployment.store.disabledHooks();
+    const hooks = [...this.#webhooks.current().values()];
+    return new Map(hooks.map((hook) => [hook.name, disabledSince(hook, disabled) !== undefined]));
   }
 
   /** The number of partitions that this node owns: all of them when it is the only node. */

@@ -83,11 +83,12 @@ export interface EffectStore {
  */
 export interface NoticeStore {
   /**
-   * Claim lanes of a hook whose oldest notice is due at `now`, in any order: until `until` no other node gets them.
-   * @param claim new for each call
+   * Claim lanes of a hook whose oldest notice is due at `now`, in any order: until `until` no other node gets them. None
+   * while the hook is disabled for this receiver. `claim` is new for each call.
    */
   claimNotices(query: {
     hook: string;
+    receiver: string;
     claim: string;
     now: number;
     until: number;
@@ -106,6 +107,19 @@ export interface NoticeStore {
    * @returns how many were deleted
    */
   dropNotices(query: { hook: string; before: number; now: number; limit: number }): Promise<number>;
+  /** Disable a hook until it is enabled or has another receiver. @returns false if it was already */
+  disableHook(disabled: DisabledHook): Promise<boolean>;
+  /** Enable a hook, whichever receivers it had. @returns false if it was not disabled */
+  enableHook(hook: string): Promise<boolean>;
+  /** The hooks that are disabled, and for which receivers. */
+  disabledHooks(): Promise<DisabledHook[]>;
+}
+
+export interface DisabledHook {
+  hook: string;
+  receiver: string;
+  /** Since when, in the floors' time, ms. */
+  at: number;
 }
 
 /** A notice to add to the end of its lane. Times are in the floors' time, ms. */

@@ -4,7 +4,8 @@ import { LogThrottle } from "../shared/log-throttle.ts";
 import type { Clock, Timer } from "../shared/ports/clock.ts";
 import type { Logger } from "../shared/ports/logger.ts";
 import { backoffMs, every, within } from "../shared/waiting.ts";
-import type { ClaimedNotice, NoticeStore } from "../store/store.ts";
+import type { ClaimedNotice, DisabledHook, NoticeStore } from "../store/store.ts";
+import { disabledSince, receiverOf } from "./disabled.ts";
 import type { SendResult } from "./sender.ts";
 import type { SentMessage } from "./signature.ts";
 
@@ -23,6 +24,8 @@ const DAY_MS = 86_400_000;
 const MAX_PENDING = 10_000;
 /** Notices that are dropped with one statement. */
 const DROP_PAGE = 5_000;
+/** The status with which a receiver says that nothing is to be sent to it any more, as Standard Webhooks has it. */
+const GONE = 410;
 
 /** What became of notices. */
 export type NoticeOutcome = "accepted" | "failed" | "dropped";
@@ -120,7 +123,10 @@ export class Courier {
         if (!hook || limit <= 0) return;
         const now = clock.now();
         const until = now + hook.timeoutMs + OUTCOME_MS;
-        const claimed = await store.claimNotices({ hook: name, claim: newId(), now, until, limit });
+        const claimed = await store.claimNotices({
+          ...{ hook: name, receiver: receiverOf(hook), claim: newId() },
+          ...{ now, until, limit },
+        });
         for (const notice of claimed) this.#begin(hook, notice, until, round);
       }
     } catch (error) {
@@ -161,18 +167,23 @@ export class Courier {
       await store.settleNotice(notice, now);
       return onOutcome(hook.name, "accepted", 1);
     }
-    const { reason, retryAfterMs = 0 } = result;
+    const { reason, status, retryAfterMs = 0 } = result;
     if (this.#stopping.signal.aborted) {
       return store.settleNotice(notice, now, { dueAt: now, failures: notice.failures, reason });
     }
     onOutcome(hook.name, "failed", 1);
     const failures = notice.failures + 1;
     const facts = { hook: hook.name, notice: notice.id, about: notice.subject, reason, failures };
+    const isGone = status === GONE;
+    if (isGone && (await store.disableHook({ hook: hook.name, receiver: receiverOf(hook), at: now })))
+      log.warn(facts, "a webhook's receiver is gone; the webhook is disabled until an operator enables it");
     if (now - notice.at >= DAY_MS) {
       await store.settleNotice(notice, now);
       onOutcome(hook.name, "dropped", 1);
       return log.warn(facts, "a notice was not accepted for a day, and is dropped");
     }
+    // Due at once when the webhook is enabled.
+    if (isGone) return await store.settleNotice(notice, now, { dueAt: now, failures, reason });
     const pauseMs = Math.max(backoffMs(failures, PAUSES, random), Math.min(retryAfterMs, PAUSES.maxMs));
     if (round.failures.isDue(now))
       log.warn({ ...facts, againInMs: pauseMs }, "a webhook's receiver accepts no notices");
@@ -180,37 +191,35 @@ export class Courier {
   }
 
   /**
-   * Drop what is beyond a hook's bound, and what is a day old of a hook that this node's file does not name. Never
-   * rejects.
+   * Drop what is beyond a hook's bound, and what is a day old of a hook that is disabled, or that this node's file does
+   * not name. Never rejects.
    */
   async sweep(): Promise<void> {
     const { store, clock, webhooks } = this.#options;
     try {
-      for (const { hook, pending } of await store.countNotices()) {
+      const backlogs = await store.countNotices();
+      if (backlogs.length === 0) return;
+      const disabled = await store.disabledHooks();
+      for (const { hook, pending } of backlogs) {
         const now = clock.now();
-        if (!webhooks().has(hook)) {
-          await this.#drop(
-            hook,
-            now - DAY_MS,
-            DROP_PAGE,
-            "no webhook has the name of these notices, which are dropped",
-          );
-        } else if (pending > MAX_PENDING) {
-          const surplus = Math.min(pending - MAX_PENDING, DROP_PAGE);
+        const unsent = whyUnsent(hook, webhooks(), disabled);
+        const old = unsent === undefined ? 0 : await this.#drop(hook, now - DAY_MS, DROP_PAGE, unsent);
+        const surplus = Math.min(pending - old - MAX_PENDING, DROP_PAGE);
+        if (surplus > 0)
           await this.#drop(hook, now + 1, surplus, "too many notices wait for a receiver; the oldest are dropped");
-        }
       }
     } catch (error) {
       this.#noteStoreFault(error);
     }
   }
 
-  async #drop(hook: string, before: number, limit: number, why: string): Promise<void> {
+  async #drop(hook: string, before: number, limit: number, why: string): Promise<number> {
     const { store, clock, onOutcome, log } = this.#options;
     const dropped = await store.dropNotices({ hook, before, now: clock.now(), limit });
-    if (dropped === 0) return;
+    if (dropped === 0) return 0;
     onOutcome(hook, "dropped", dropped);
     log.warn({ hook, dropped }, why);
+    return dropped;
   }
 
   #noteStoreFault(error: unknown): void {
@@ -218,4 +227,16 @@ export class Courier {
     if (!this.#storeNotes.isDue(clock.now())) return;
     log.warn({ err: error }, "the store did not answer about notices of webhooks; they are looked for again");
   }
+}
+
+/** Why nothing is sent for a hook, as the log says it of what is dropped; undefined if it is sent. */
+function whyUnsent(
+  name: string,
+  webhooks: ReadonlyMap<string, Webhook>,
+  disabled: readonly DisabledHook[],
+): string | undefined {
+  const hook = webhooks.get(name);
+  if (!hook) return "no webhook has the name of these notices, which are dropped";
+  if (disabledSince(hook, disabled) === undefined) return undefined;
+  return "the webhook of these notices is disabled, and they are dropped";
 }

@@ -137,9 +137,13 @@ function throwAway(response: IncomingMessage, clock: Clock): void {
 
 function resultOf({ statusCode: status = 0, headers }: IncomingMessage): SendResult {
   if (status >= 200 && status < 300) return { isAccepted: true, status };
-  const reason =
-    status >= 300 && status < 400 ? `status ${status}, a redirect, which is not followed` : `status ${status}`;
+  const reason = `status ${status}${meaningOf(status)}`;
   const seconds = headers["retry-after"];
   const retryAfterMs = seconds !== undefined && /^\d{1,6}$/.test(seconds) ? Number(seconds) * MS : undefined;
   return { isAccepted: false, reason, status, retryAfterMs };
+}
+
+function meaningOf(status: number): string {
+  if (status >= 300 && status < 400) return ", a redirect, which is not followed";
+  return status === 410 ? ": the receiver is gone" : "";
 }

@@ -12,6 +12,9 @@ export const WebhookReport = z
     types: z.array(z.enum(Object.keys(NOTICE_TYPES) as [NoticeType, ...NoticeType[]])).optional(),
     agents: z.array(z.string()).optional().meta({ description: "absent: all" }),
     users: z.array(z.string()).optional().meta({ description: "absent: all" }),
+    disabledMs: z.number().optional().meta({
+      description: "for how long nothing has been sent, because the receiver answered 410; absent: it is sent",
+    }),
     pending: z.number().int().meta({ description: "notices that wait for the receiver" }),
     waitedMs: z.number().meta({ description: "for how long the oldest of them has waited" }),
     failures: z

@@ -1,4 +1,4 @@
-import type { ClaimedNotice, NoticeBacklog, NoticeStore } from "../store.ts";
+import type { ClaimedNotice, DisabledHook, NoticeBacklog, NoticeStore } from "../store.ts";
 import type { Database } from "./connections/connection-pool.ts";
 
 const CLAIM = {
@@ -8,6 +8,7 @@ const CLAIM = {
       UPDATE webhook_lanes SET due_at = $4, claim = $2
       WHERE lane_key = ANY (ARRAY (
         SELECT lane_key FROM webhook_lanes WHERE hook = $1 AND due_at <= $3
+          AND NOT EXISTS (SELECT FROM webhooks_disabled WHERE hook = $1 AND receiver = $6)
         ORDER BY due_at LIMIT $5 FOR UPDATE SKIP LOCKED))
       RETURNING lane_key, claim, subject, failures
     )
@@ -30,11 +31,18 @@ const BACKLOGS = {
     ORDER BY b.hook`,
 };
 const DROP = { name: "drop_notices", text: "SELECT drop_notices($1, $2, $3, $4) AS count" };
+const DISABLE = {
+  name: "disable_hook",
+  text: `
+    INSERT INTO webhooks_disabled (hook, receiver, at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING RETURNING hook`,
+};
+const ENABLE = { name: "enable_hook", text: "DELETE FROM webhooks_disabled WHERE hook = $1 RETURNING hook" };
+const DISABLED = { name: "disabled_hooks", text: "SELECT hook, receiver, at FROM webhooks_disabled" };
 
 /** The outbox of webhooks. A lane that another statement changes is left for the next one. */
 export const noticeQueries = (db: Database): NoticeStore => ({
-  claimNotices: ({ hook, claim, now, until, limit }) =>
-    db.query<ClaimedNotice>(CLAIM, [hook, claim, now, until, limit]),
+  claimNotices: ({ hook, receiver, claim, now, until, limit }) =>
+    db.query<ClaimedNotice>(CLAIM, [hook, claim, now, until, limit, receiver]),
 
   async settleNotice({ laneKey, claim, id }, now, failed) {
     const { dueAt = null, failures = null, reason = null } = failed ?? {};
@@ -49,4 +57,8 @@ export const noticeQueries = (db: Database): NoticeStore => ({
   async dropNotices({ hook, before, now, limit }) {
     return (await db.query<{ count: number }>(DROP, [hook, before, limit, now]))[0]!.count;
   },
+
+  disableHook: async ({ hook, receiver, at }) => (await db.query(DISABLE, [hook, receiver, at])).length > 0,
+  enableHook: async (hook) => (await db.query(ENABLE, [hook])).length > 0,
+  disabledHooks: () => db.query<DisabledHook>(DISABLED),
 });

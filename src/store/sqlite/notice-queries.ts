@@ -1,4 +1,4 @@
-import type { ClaimedNotice, NoticeBacklog, NoticeStore } from "../store.ts";
+import type { ClaimedNotice, DisabledHook, NoticeBacklog, NoticeStore } from "../store.ts";
 import type { ReadConnection } from "./read-connection.ts";
 import type { WriterThread } from "./writer/writer-thread.ts";
 
@@ -8,7 +8,9 @@ const COUNTED_BYTES = 100;
 /** The outbox of webhooks. This process alone claims and drops notices, so it may read what it is about to write. */
 export function noticeOutbox(db: ReadConnection, thread: WriterThread): NoticeStore {
   const sql = {
-    isDue: db.prepare<{ due: 1 }>("SELECT 1 AS due FROM webhook_lanes WHERE hook = ? AND due_at <= ? LIMIT 1"),
+    isDue: db.prepare<{ due: 1 }>(`
+      SELECT 1 AS due FROM webhook_lanes WHERE hook = ?1 AND due_at <= ?2
+        AND NOT EXISTS (SELECT 1 FROM webhooks_disabled WHERE hook = ?1 AND receiver = ?3) LIMIT 1`),
     claimed: db.prepare<ClaimedNotice>(`
       SELECT l.lane_key AS laneKey, l.claim, l.subject, l.failures, n.id, n.added_at AS at, n.payload
       FROM webhook_lanes l JOIN webhook_notices n
@@ -24,6 +26,7 @@ export function noticeOutbox(db: ReadConnection, thread: WriterThread): NoticeSt
     oldest: db.prepare<{ key: number }>(`
       SELECT n.notice_key AS key FROM webhook_lanes l JOIN webhook_notices n USING (lane_key)
       WHERE l.hook = ? AND n.added_at < ? ORDER BY n.notice_key LIMIT ?`),
+    disabled: db.prepare<DisabledHook>("SELECT hook, receiver, at FROM webhooks_disabled"),
   };
   const weigh = db.weighed<{ pending: number }>(({ pending }) => pending * COUNTED_BYTES);
   const countNext = (after: string): Promise<NoticeBacklog | undefined> =>
@@ -35,8 +38,8 @@ export function noticeOutbox(db: ReadConnection, thread: WriterThread): NoticeSt
       return { hook, pending, oldestAt: oldestAt ?? 0, ...(sql.worst.get(hook) ?? { failures: 0 }) };
     });
   return {
-    async claimNotices({ hook, claim, now, until, limit }) {
-      if ((await db.read(() => sql.isDue.get(hook, now))) === undefined) return [];
+    async claimNotices({ hook, receiver, claim, now, until, limit }) {
+      if ((await db.read(() => sql.isDue.get(hook, now, receiver))) === undefined) return [];
       await thread.add({ kind: "claim", hook, claim, now, until, limit });
       return await db.read(() => sql.claimed.all(claim).map((row) => ({ ...row })));
     },
@@ -58,5 +61,9 @@ export function noticeOutbox(db: ReadConnection, thread: WriterThread): NoticeSt
       if (keys.length > 0) await thread.add({ kind: "drop", hook, upTo: keys.at(-1)!.key, now });
       return keys.length;
     },
+
+    disableHook: async (disabled) => (await thread.add({ kind: "disable", disabled })) === "done",
+    enableHook: async (hook) => (await thread.add({ kind: "enable", hook })) === "done",
+    disabledHooks: () => db.read(() => sql.disabled.all().map((row) => ({ ...row }))),
   };
 }

@@ -12,9 +12,14 @@ const notice = (id: string, over: Partial<WebhookNotice> = {}): WebhookNotice =>
 });
 
 let claims = 0;
-function take(store: Store, now = NOON, over: { hook?: string; limit?: number } = {}): Promise<ClaimedNotice[]> {
+function take(
+  store: Store,
+  now = NOON,
+  over: { hook?: string; receiver?: string; limit?: number } = {},
+): Promise<ClaimedNotice[]> {
   claims += 1;
-  return store.claimNotices({ hook: "h", claim: `claim-${claims}`, now, until: now + LEASE_MS, limit: 10, ...over });
+  const until = now + LEASE_MS;
+  return store.claimNotices({ hook: "h", receiver: "r", claim: `claim-${claims}`, now, until, limit: 10, ...over });
 }
 const idsOf = (claimed: readonly ClaimedNotice[]) => claimed.map(({ id }) => id).sort();
 
@@ -139,6 +144,26 @@ export function noticeContract(stage: StoreStage): void {
       expect(await store.countNotices()).toMatchObject([{ hook: "other" }]);
       await write([notice("6")]);
       expect(idsOf(await take(store))).toEqual(["6"]);
+    });
+
+    test("a disabled hook's notices are kept and not claimed, until it is enabled or has another receiver", async () => {
+      const { store } = stage;
+      await write([notice("1"), notice("2", { hook: "other" })]);
+      const gone = { hook: "h", receiver: "r", at: NOON + 7 };
+      expect(await store.disabledHooks()).toEqual([]);
+      expect(await store.disableHook(gone)).toBe(true);
+      expect(await store.disableHook({ ...gone, at: NOON + 8 })).toBe(false);
+      expect(await store.disabledHooks()).toEqual([gone]);
+      expect(await take(store)).toEqual([]);
+      expect(idsOf(await take(store, NOON, { hook: "other" }))).toEqual(["2"]);
+      expect(await store.countNotices()).toMatchObject([{ hook: "h", pending: 1 }, { hook: "other" }]);
+      const [moved] = await take(store, NOON, { receiver: "new" });
+      expect(moved!.id).toBe("1");
+      await store.settleNotice(moved!, NOON, { dueAt: NOON, failures: 1, reason: "status 410" });
+      expect(await store.enableHook("other")).toBe(false);
+      expect(await store.enableHook("h")).toBe(true);
+      expect(await store.disabledHooks()).toEqual([]);
+      expect(idsOf(await take(store))).toEqual(["1"]);
     });
 
     test("notices written while their lane is emptied are kept", async () => {

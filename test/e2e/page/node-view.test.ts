@@ -2,6 +2,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { describePage, shown, startPageNode } from "../../support/browsers/page-stage.ts";
 import { keysFile, writeTemporary } from "../../support/clients/callers.ts";
 import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
+import { HookReceiver, webhooksFile } from "../../support/servers/hook-receiver.ts";
 
 const KEY = "ann-key-0123456789abcdef0123456789";
 
@@ -93,6 +94,40 @@ describePage("the node view", (open) => {
     await failures.getByRole("row", { name: /The model's provider refused the request.* bob$/ }).waitFor();
     await page.getByRole("button", { name: "中文" }).click();
     await page.getByRole("heading", { name: "运行（0）" }).waitFor();
+  });
+
+  test("the node view lists webhooks, tests one, and enables one whose receiver was gone", async () => {
+    let isGone = true;
+    await using leaving = await HookReceiver.start((response) => {
+      response.writeHead(isGone ? 410 : 204).end();
+    });
+    await using well = await HookReceiver.start();
+    const types = ["turn.ended", "decision"];
+    const hooks = webhooksFile([
+      { name: "leaving", url: leaving.url, types },
+      { name: "well", url: well.url, types },
+    ]);
+    const file = await writeTemporary("webhooks.yaml", hooks, onTestFinished);
+    const own = await startPageNode({ settings: { INTERLOCK_WEBHOOKS: file } }, onTestFinished);
+    await new E2eClient(own, "ann").hold("music");
+    const page = await open(`${own.url}/#/node`);
+    await page.getByRole("heading", { name: "Webhooks (2)" }).waitFor();
+    await page.getByRole("row", { name: /^well no failure 0 / }).waitFor();
+    const row = page.getByRole("row", { name: /^leaving disabled for .* 1 · for .* status 410: the receiver is gone/ });
+    await row.getByRole("button", { name: "Send a test" }).click();
+    await page.getByText("leaving did not accept the test: status 410: the receiver is gone").first().waitFor();
+    isGone = false;
+    await row.getByRole("button", { name: "Enable" }).click();
+    await page.getByText("leaving is enabled, and what waits is sent.").first().waitFor();
+    const healed = page.getByRole("row", { name: /^leaving no failure 0 / });
+    await healed.getByRole("button", { name: "Send a test" }).click();
+    await page
+      .getByText(/^leaving accepted the test with status 204, in \d+ ms\.$/)
+      .first()
+      .waitFor();
+    expect(leaving.notices.map(({ type }) => type)).toEqual(["decision", "test", "test"]);
+    await page.getByRole("button", { name: "中文" }).click();
+    await page.getByRole("row", { name: /^leaving 没有失败 0 / }).waitFor();
   });
 
   test("the node view shows what turns used, and more as it is used", async () => {

@@ -158,6 +158,21 @@ const CASES: Record<string, AlertCase> = {
     labels: { webhook: "billing" },
     summary: "The receiver of billing accepts no notices: interlock webhooks says why.",
   },
+  InterlockWebhookDisabled: {
+    fault: { 'interlock_webhook_disabled{webhook="billing"}': "0x50 1x30" },
+    calm: { 'interlock_webhook_disabled{webhook="billing"}': "1x50 0x30" },
+    labels: { webhook: "billing" },
+    summary: "The receiver of billing answered that it is gone: nothing is sent until its webhook is enabled.",
+  },
+  InterlockWebhookDropped: {
+    fault: { 'interlock_webhook_notices_total{webhook="billing",outcome="dropped"}': "0x50 3x30" },
+    calm: {
+      'interlock_webhook_notices_total{webhook="billing",outcome="dropped"}': "3x80",
+      'interlock_webhook_notices_total{webhook="billing",outcome="accepted"}': "0+5x80",
+    },
+    labels: { webhook: "billing" },
+    summary: "Notices for billing were dropped: its receiver has not accepted them.",
+  },
   InterlockRunsWait: {
     fault: durations("interlock_run_wait_seconds", 1, 10),
     calm: durations("interlock_run_wait_seconds", 1, 2),

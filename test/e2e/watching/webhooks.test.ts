@@ -39,12 +39,17 @@ const forbidden = await HookReceiver.start();
 const redirecting = await HookReceiver.start((response) => {
   response.writeHead(307, { location: forbidden.url }).end();
 });
-const receivers = [well, flooding, silent, forbidden, redirecting];
+let isGone = true;
+const leaving = await HookReceiver.start((response) => {
+  response.writeHead(isGone ? 410 : 204).end();
+});
+const receivers = [well, flooding, silent, forbidden, redirecting, leaving];
 const HOOKS = [
   { name: "well", url: well.url, types: TYPES, users: ["ann", "mixed"] },
   { name: "flooding", url: flooding.url, types: ["turn.ended"], users: ["mixed"] },
   { name: "silent", url: silent.url, types: TYPES, users: ["mixed", "eve"], timeout: "1m" },
   { name: "redirecting", url: redirecting.url, types: TYPES, users: ["mixed"] },
+  { name: "leaving", url: leaving.url, types: TYPES, users: ["finn"] },
   // A name that resolves to this machine.
   {
     ...{ name: "private", url: forbidden.url.replace("http://127.0.0.1", "https://localhost"), types: TYPES },
@@ -63,6 +68,7 @@ interface View {
   pending: number;
   failures: number;
   reason?: string;
+  disabledMs?: number;
 }
 const views = async () => {
   const { webhooks } = (await accepted(node.get("/webhooks"))) as unknown as { webhooks: View[] };
@@ -169,6 +175,36 @@ test("interlock webhooks lists them with what waits, and tests one", async () =>
   expect(unknown.code).toBe(1);
   expect(unknown.stderr).toContain("has no webhook of this name; did you mean well?");
   expect((await runHere(["webhooks", "test", "--url", node.url])).code).toBe(2);
+});
+
+test("a receiver that answers 410 is sent nothing more until an operator enables its webhook, and then all of it", async () => {
+  const finn = new E2eClient(node, "finn");
+  const { id } = await finn.hold("music", newFloor());
+  await expect.poll(async () => (await views()).get("leaving")!.disabledMs).toBeGreaterThanOrEqual(0);
+  await finn.talk(id, "hello");
+  const expected = await told(finn, id);
+  expect((await views()).get("leaving")).toMatchObject({
+    ...{ pending: expected.length, failures: 1, reason: "status 410: the receiver is gone" },
+  });
+  expect(leaving.requests).toHaveLength(1);
+  expect(await metricOf(node, 'interlock_webhook_disabled{webhook="leaving"}')).toBe(1);
+  expect(await metricOf(node, 'interlock_webhook_disabled{webhook="well"}')).toBe(0);
+  const list = await runHere(["webhooks", "--url", node.url]);
+  expect([list.code, list.stdout.replaceAll("\n", " ")]).toEqual([
+    1,
+    expect.stringMatching(/leaving is disabled: its receiver answered 410, .* interlock webhooks enable leaving /),
+  ]);
+  isGone = false;
+  const enabled = await runHere(["webhooks", "enable", "leaving", "--url", node.url]);
+  expect([enabled.code, enabled.stdout]).toEqual([0, "leaving is enabled, and what waits is sent\n"]);
+  await drained("leaving");
+  expect(gotten(leaving, id)).toEqual(expected);
+  expect((await views()).get("leaving")!.disabledMs).toBeUndefined();
+  expect(await metricOf(node, 'interlock_webhook_disabled{webhook="leaving"}')).toBe(0);
+  const again = await runHere(["webhooks", "enable", "leaving", "--url", node.url]);
+  expect(again.stdout).toBe("leaving was not disabled\n");
+  const unknown = await runHere(["webhooks", "enable", "leavin", "--url", node.url]);
+  expect(unknown.stderr).toContain("did you mean leaving?");
 });
 
 test("a forgotten user's notices are gone: nothing of it waits, and nothing comes later", async () => {

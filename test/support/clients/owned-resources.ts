@@ -140,6 +140,7 @@ export const OF_NOBODY = [
   "GET /usage",
   "GET /webhooks",
   "POST /webhooks/{name}/test",
+  "POST /webhooks/{name}/enable",
   "DELETE /user/{id}",
   "GET /user/{id}/export",
   "POST /ticket",

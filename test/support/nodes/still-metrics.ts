@@ -22,6 +22,7 @@ export function stillMetrics(): Metrics {
     partitionsOf: () => new Map(),
     waitingRuns: async () => undefined,
     waitingNotices: async () => new Map([["billing", 0]]),
+    disabledWebhooks: async () => new Map([["billing", false]]),
     isBusAway: () => false,
     droppedLines: none,
   });

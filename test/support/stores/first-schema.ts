@@ -13,6 +13,7 @@ export const TO_FIRST_SCHEMA = `
   ALTER TABLE sessions DROP COLUMN failed_at;
   DROP TABLE webhook_notices;
   DROP TABLE webhook_lanes;
+  DROP TABLE webhooks_disabled;
   ALTER TABLE floors RENAME COLUMN floor_hash TO partition;
   ALTER TABLE effects RENAME COLUMN floor_hash TO partition`;
 

@@ -74,6 +74,9 @@ export class MemoryStore implements Store {
   readonly settleNotice = without;
   readonly countNotices = without;
   readonly dropNotices = without;
+  readonly disableHook = without;
+  readonly enableHook = without;
+  readonly disabledHooks = without;
 
   /** Empty: tests read floors of this store by their ids. */
   async listFloors(): Promise<StoredFloorPage> {

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { Webhook } from "../../../src/config/webhooks-file.ts";
 import type { NoticeType } from "../../../src/protocol/notice.ts";
-import type { ClaimedNotice, NoticeStore } from "../../../src/store/store.ts";
+import type { ClaimedNotice, DisabledHook, NoticeStore } from "../../../src/store/store.ts";
 import { Courier } from "../../../src/webhooks/courier.ts";
 import type { SendResult } from "../../../src/webhooks/sender.ts";
 import type { SentMessage } from "../../../src/webhooks/signature.ts";
@@ -26,6 +26,7 @@ interface Lane {
 /** The outbox over a list: what the contract of stores says, for the courier alone. */
 class Outbox implements NoticeStore {
   readonly lanes: Lane[] = [];
+  disabled: DisabledHook[] = [];
   isAway = false;
   #keys = 0;
 
@@ -39,8 +40,9 @@ class Outbox implements NoticeStore {
     lane.notices.push({ id, at });
   }
 
-  async claimNotices({ hook, claim, now, until, limit }: Parameters<NoticeStore["claimNotices"]>[0]) {
+  async claimNotices({ hook, receiver, claim, now, until, limit }: Parameters<NoticeStore["claimNotices"]>[0]) {
     if (this.isAway) throw new Error("away");
+    if (this.disabled.some((each) => each.hook === hook && each.receiver === receiver)) return [];
     const due = this.lanes.filter((lane) => lane.hook === hook && lane.dueAt <= now).slice(0, limit);
     return due.map((lane): ClaimedNotice => {
       Object.assign(lane, { claim, dueAt: until });
@@ -76,6 +78,21 @@ class Outbox implements NoticeStore {
     this.#removeEmpty();
     return gone.length;
   }
+
+  async disableHook(disabled: DisabledHook): Promise<boolean> {
+    if (this.disabled.some(({ hook, receiver }) => hook === disabled.hook && receiver === disabled.receiver))
+      return false;
+    this.disabled.push(disabled);
+    return true;
+  }
+
+  async enableHook(name: string): Promise<boolean> {
+    const before = this.disabled.length;
+    this.disabled = this.disabled.filter(({ hook }) => hook !== name);
+    return this.disabled.length < before;
+  }
+
+  disabledHooks = async () => this.disabled;
 
   #removeEmpty(): void {
     for (let index = this.lanes.length - 1; index >= 0; index--)
@@ -203,6 +220,51 @@ test("beyond its bound the oldest notices of a hook are dropped, counted and log
   await courier.sweep();
   expect(outcomes["h dropped"]).toBe(10_003);
   expect(idsSent()).toEqual([]);
+});
+
+test("a receiver that is gone disables its hook: what waits is kept for a day, and sent if the hook is enabled", async () => {
+  let isGone = true;
+  const { clock, idsSent, add, courier, outcomes, log, outbox } = stage(
+    (_, hook) => (isGone && hook === "h" ? { ...REFUSED, status: 410 } : ACCEPTED),
+    ["h", "other"],
+  );
+  courier.start();
+  add("a", "1");
+  await clock.advance(1_000);
+  add("a", "2");
+  add("b", "3");
+  add("a", "4", "other");
+  await clock.advance(DAY - 60_000);
+  expect(idsSent()).toEqual(["1", "4"]);
+  expect(outcomes).toEqual({ "h failed": 1, "other accepted": 1 });
+  expect(log.all).toMatchObject([{ level: "warn", facts: { hook: "h", notice: "1" } }]);
+  isGone = false;
+  await outbox.enableHook("h");
+  await clock.advance(3_000);
+  expect(idsSent()).toEqual(["1", "4", "1", "3", "2"]);
+  // It is gone for good: what is a day old is dropped.
+  isGone = true;
+  add("c", "5");
+  await clock.advance(1_000);
+  add("c", "6");
+  await clock.advance(DAY - 2_000);
+  expect(outcomes["h dropped"]).toBeUndefined();
+  await clock.advance(60_000);
+  expect(outcomes["h dropped"]).toBe(2);
+  expect(idsSent().at(-1)).toBe("5");
+  expect(outbox.lanes).toEqual([]);
+});
+
+test("a hook whose file names another address is sent to again", async () => {
+  const { clock, idsSent, add, courier, webhooks } = stage(() =>
+    idsSent().length === 1 ? { ...REFUSED, status: 410 } : ACCEPTED,
+  );
+  courier.start();
+  add("a", "1");
+  await clock.advance(10_000);
+  webhooks.set("h", { ...hookOf("h"), url: new URL("https://example.com/moved") });
+  await clock.advance(3_000);
+  expect(idsSent()).toEqual(["1", "1"]);
 });
 
 test("a store that is away for a while loses nothing: what was sent before is sent again with its id", async () => {

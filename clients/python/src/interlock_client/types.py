@@ -1616,6 +1616,8 @@ class Webhook(TypedDict):
     """absent: all."""
     users: NotRequired[List[str]]
     """absent: all."""
+    disabledMs: NotRequired[float]
+    """for how long nothing has been sent, because the receiver answered 410; absent: it is sent."""
     pending: int
     """notices that wait for the receiver."""
     waitedMs: float

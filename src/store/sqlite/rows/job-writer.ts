@@ -130,6 +130,10 @@ export class JobWriter {
       case "drop":
         this.#notices.drop(job);
         return "done";
+      case "disable":
+        return this.#notices.disable(job) ? "done" : "missing";
+      case "enable":
+        return this.#notices.enable(job) ? "done" : "missing";
       case "jumps":
         this.#saveJumps.run(job.jumps.jumpedMs, job.jumps.doubtUntil);
         return "done";

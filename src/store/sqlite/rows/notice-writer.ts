@@ -20,6 +20,8 @@ export class NoticeWriter {
   readonly #removeLane: StatementSync;
   readonly #dropNotices: Query<{ laneKey: number }>;
   readonly #restartLane: StatementSync;
+  readonly #disable: StatementSync;
+  readonly #enable: StatementSync;
 
   constructor(db: DatabaseSync) {
     this.#addLane = prepareQuery(
@@ -51,6 +53,8 @@ export class NoticeWriter {
     );
     this.#restartLane = db.prepare(`
       UPDATE webhook_lanes SET due_at = ?, failures = 0, reason = NULL WHERE lane_key = ? AND claim IS NULL`);
+    this.#disable = db.prepare("INSERT OR IGNORE INTO webhooks_disabled (hook, receiver, at) VALUES (?, ?, ?)");
+    this.#enable = db.prepare("DELETE FROM webhooks_disabled WHERE hook = ?");
   }
 
   /** Add a notice to the end of its lane. */
@@ -86,5 +90,15 @@ export class NoticeWriter {
       if (this.#hasNotice.get(laneKey)) this.#restartLane.run(now, laneKey);
       else this.#removeLane.run(laneKey);
     }
+  }
+
+  /** Returns whether it was enabled. */
+  disable({ disabled: { hook, receiver, at } }: JobOf<"disable">): boolean {
+    return this.#disable.run(hook, receiver, at).changes > 0;
+  }
+
+  /** Returns whether it was disabled. */
+  enable({ hook }: JobOf<"enable">): boolean {
+    return this.#enable.run(hook).changes > 0;
   }
 }

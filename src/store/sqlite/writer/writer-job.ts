@@ -3,6 +3,7 @@ import type {
   Blob,
   ClaimedNotice,
   ConnectionRow,
+  DisabledHook,
   FailedNotice,
   FloorChange,
   Jumps,
@@ -32,6 +33,8 @@ export type Job =
   | { kind: "settle"; claimed: ClaimedNotice; now: number; failed: FailedNotice | undefined }
   /** Deletes the notices of a hook up to this key. */
   | { kind: "drop"; hook: string; upTo: number; now: number }
+  | { kind: "disable"; disabled: DisabledHook }
+  | { kind: "enable"; hook: string }
   | { kind: "jumps"; jumps: Jumps }
   | { kind: "forget"; userId: string; floorId: string }
   /** Writes a row as it is: shows whether the database takes writes. */
@@ -40,7 +43,7 @@ export type Job =
 
 /**
  * `conflict`: nothing was written. `more`: expired rows remain, or free pages with deleted data. `missing`: the row to
- * copy does not exist. `OverBudget`: nothing was written.
+ * copy does not exist, or there was nothing to change. `OverBudget`: nothing was written.
  */
 export type WriteOutcome = "done" | "conflict" | "more" | "missing" | OverBudget;
 

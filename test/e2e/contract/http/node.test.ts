@@ -187,6 +187,7 @@ describe("/openapi.json", async () => {
       listUsage: "GET /usage",
       listWebhooks: "GET /webhooks",
       testWebhook: "POST /webhooks/{name}/test",
+      enableWebhook: "POST /webhooks/{name}/enable",
       forkSession: "POST /session/{id}/fork",
       listRollbackPoints: "GET /session/rollback-points",
       compressContext: "POST /context/compress",
