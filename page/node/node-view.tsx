@@ -13,7 +13,7 @@ import { Nodes, shortOf } from "./nodes.tsx";
 import type { RollCalled } from "./roll-called.ts";
 import { Runs, type RunsRead } from "./runs.tsx";
 import { DailyUsage } from "./usage.tsx";
-import { Webhooks } from "./webhooks.tsx";
+import { WebhookList } from "./webhook-list.tsx";
 
 /** The interval of the readings, which only happen while this view is visible, in ms. */
 const EVERY_MS = 2_000;
@@ -45,7 +45,7 @@ export function NodeView() {
       {now && !now.samples && <p className={styles["quiet"]}>{say("node.operators")}</p>}
       <Nodes readings={readings} />
       {now && <Runs read={now.runs} now={now.at} />}
-      {now?.samples && <Webhooks />}
+      {now?.samples && <WebhookList />}
       <DailyUsage />
       {now?.samples && <Figures readings={ofOneNode(readings)} />}
     </section>

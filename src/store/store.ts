@@ -83,8 +83,8 @@ export interface EffectStore {
  */
 export interface NoticeStore {
   /**
-   * Claim lanes of a hook whose oldest notice is due at `now`, in any order: until `until` no other node gets them. None
-   * while the hook is disabled for this receiver. `claim` is new for each call.
+   * Claim lanes of a hook whose oldest notice is due at `now`, in any order: until `until` no other node gets them.
+   * None while the hook is disabled for this receiver. `claim` is new for each call.
    */
   claimNotices(query: {
     hook: string;

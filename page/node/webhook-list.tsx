@@ -13,7 +13,7 @@ import styles from "./node.module.css";
 const EVERY_MS = 2_000;
 
 /** The webhooks, what waits for their receivers and why, for operators. */
-export function Webhooks() {
+export function WebhookList() {
   const { say, number } = useWords();
   const client = useClient();
   const lastCommand = useAct();
