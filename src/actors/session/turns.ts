@@ -168,10 +168,15 @@ export function stopIdling(step: SessionStep): void {
   step.context.idleSince = undefined;
 }
 
-/** Archive a session that ends with its last turn, if that turn has ended. @returns whether it ends */
+/**
+ * Archive a session that ends with its last turn, if that turn has ended. What a series made, and still waits to be
+ * heard, has nothing left to say without it, and would stay for ever.
+ * @returns whether it ends
+ */
 export function endWithTurn(step: SessionStep): boolean {
-  const { endsWithTurn, run, turns } = step.context;
-  if (!endsWithTurn || run || turns.length > 0) return false;
+  const { endsWithTurn, run, turns, series, queuedAt } = step.context;
+  const isUnheard = series !== undefined && queuedAt !== undefined;
+  if (!(endsWithTurn || isUnheard) || run || turns.length > 0) return false;
   step.toSelf.push({ type: "archive", reason: "after_turn", given: step.given });
   return true;
 }

@@ -303,6 +303,36 @@ describe("a series", () => {
     expect(floor.view("s")).toMatchObject({ state: "created", schedule: {} });
   });
 
+  test.each(["keep", "yield"])(
+    "a session of it whose message is taken back while it waits ends with it (%s)",
+    (after_turn) => {
+      const floor = new FloorStage(makeCatalog(AGENTS.map((agent) => ({ ...agent, after_turn }))));
+      floor.create("call");
+      daily(floor, "0 7 * * *", "Good morning!");
+      const waiting = (days: number) => {
+        floor.pass(days * DAY - (floor.now - start));
+        return occurrences(floor).find(({ state }) => state === "created")!;
+      };
+      const start = Date.parse("2026-01-01T06:00Z");
+      const messageId = () =>
+        floor.facts.flatMap((fact) => (fact.type === "message.add" ? fact.message.id : [])).at(-1)!;
+      const one = waiting(1);
+      expect(one).toMatchObject({ queuedAt: floor.now, messageCount: 1 });
+      expect(floor.ask({ type: "session.withdraw", sessionId: one.id, messageId: messageId() })).toMatchObject({
+        ok: true,
+      });
+      expect(floor.state(one.id)).toBe("archived");
+      expect(floor.events("session_transition").at(-1)).toMatchObject({ event: "archive", reason: "after_turn" });
+      // With another message it goes on.
+      const two = waiting(2);
+      const first = messageId();
+      floor.chat(two.id, "more");
+      floor.ask({ type: "session.withdraw", sessionId: two.id, messageId: first });
+      expect(floor.view(two.id)).toMatchObject({ state: "created", queuedAt: floor.now, messageCount: 1 });
+      expect(floor.view("s")).toMatchObject({ state: "created", schedule: {} });
+    },
+  );
+
   test("can become a single time", () => {
     const floor = stage();
     daily(floor);
