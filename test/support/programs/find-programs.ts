@@ -73,7 +73,7 @@ function findFile(lists: readonly (readonly string[])[], folders: readonly strin
 function isProgram(path: string): boolean {
   try {
     // A plug-in of a program, and a library, are loaded and not started.
-    accessSync(path, /\.(so|py)$/.test(path) ? constants.R_OK : constants.X_OK);
+    accessSync(path, /\.(so|py|hpp)$/.test(path) ? constants.R_OK : constants.X_OK);
     return true;
   } catch {
     return false;

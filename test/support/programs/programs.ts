@@ -67,7 +67,11 @@ export const PROGRAMS = {
     ],
     packages: ["python3-httpx", "python3-pytest", "python3-mypy", "mypy"],
   },
-  cpp: program("g++ with libcurl", ["g++", "curl-config"], ["g++", "libcurl4-openssl-dev"]),
+  cpp: program(
+    "g++ with libcurl and nlohmann-json",
+    ["g++", "curl-config", "../include/nlohmann/json.hpp"],
+    ["g++", "libcurl4-openssl-dev", "nlohmann-json3-dev"],
+  ),
   mosquitto: program(
     "Mosquitto",
     ["../sbin/mosquitto", "mosquitto_pub", "mosquitto_sub"],
