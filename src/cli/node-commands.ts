@@ -61,7 +61,7 @@ export function addNodeCommands({ add, end, stdout }: CommandLine): void {
 
   const runs = report(
     "runs",
-    "List the runs that have not ended, those that wait longest first, and the last failures.",
+    "List the runs that have not ended, of the session that has had some for longest first, and the last failures.",
     ["An operator's key shows all runs, another one those of its owner."],
   )
     // After `cancel` an option is that command's.

@@ -223,7 +223,7 @@ export interface ReplayAnswer extends FloorReplay {
 }
 
 export interface RunPage {
-  /** Unfinished runs of the session that waits longest first; failed ones, the newest first. */
+  /** Unfinished runs, of the session that has had some for longest first; failed ones, the newest first. */
   runs: ListedRun[];
   /** `after` of the next page. Absent: this is the last one. A page may have fewer runs than its limit. */
   next?: string;

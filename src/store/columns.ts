@@ -35,8 +35,7 @@ export const COLUMNS = {
     last_activity_at: "bigint",
     queued_at: "bigint",
     due_at: "bigint",
-    /** When its oldest unfinished run was accepted, and when the newest of its failed runs failed. */
-    runs_at: "bigint",
+    /** When the newest of its failed runs failed. */
     failed_at: "bigint",
   },
   session_content: { head: "bigint", view: "text", memory: "text" },

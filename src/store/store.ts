@@ -423,6 +423,11 @@ export interface SessionSqlRow extends RowOf<"sessions">, RowOf<"session_content
   head: number;
   view: string;
   memory: string;
+  /**
+   * When its oldest unfinished run was accepted. The row keeps the earliest until none is left: its place in a list of
+   * runs stays while some of them end, so that no page repeats a run of the page before.
+   */
+  runs_at: number | undefined;
   /** When the session's first event of the change happened: its oldest one, if the row has none yet. */
   oldest_at: number | undefined;
   /** The place of its last transition of the change in the floor's log. */

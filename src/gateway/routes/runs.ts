@@ -40,7 +40,7 @@ export function runRoutes(app: Routes, context: CommandContext & { clock: Clock 
         operationId: "listRuns",
         summary: "List runs",
         description:
-          "The runs that have not ended, of the session that waits longest first; or with `state=failed` the newest of each session that failed, the newest first. Operators get all runs, others those of their own sessions. A page ends with the session whose runs reach `limit`; it may have fewer runs, and the last page has no `next`.",
+          "The runs that have not ended, of the session that has had some for longest first; or with `state=failed` the newest of each session that failed, the newest first. Operators get all runs, others those of their own sessions. A page ends with the session whose runs reach `limit`; it may have fewer runs, and the last page has no `next`.",
         querystring: ListQuery,
         response: {
           200: z.object({ success: z.literal(true), runs: z.array(ListedRun), next: z.string().optional() }),

@@ -30,7 +30,7 @@ export function runListContract(stage: StoreStage): void {
         runsAt,
       });
 
-    test("sessions with unfinished runs are listed by the age of the oldest, and leave the list with their runs", async () => {
+    test("sessions with unfinished runs are listed by how long they have had some, and leave the list with their runs", async () => {
       await busy("b", NOON + 2);
       await busy("c", NOON + 1);
       await busy("a", NOON + 2);
@@ -80,6 +80,20 @@ export function runListContract(stage: StoreStage): void {
       await floor.write({ sessions: ["d", "a", "c"].map((id) => floor.session(id, failure(NOON))) });
       expect(await list({ kind: "failed", limit: 2 })).toBe("d c …");
       expect(await list({ kind: "failed", after: { at: NOON, sessionId: "c" as SessionId } })).toBe("a");
+    });
+
+    test("a session whose oldest run ends keeps its place while it has others, so no page repeats it", async () => {
+      for (const [index, id] of ["a", "b", "c"].entries()) await busy(id, NOON + index);
+      expect(await list({ limit: 1 })).toBe("a …");
+      await busy("a", NOON + 9);
+      await busy("b", NOON + 8);
+      const rest = { after: { at: NOON, sessionId: "a" as SessionId } };
+      expect(await list(rest)).toBe("b c");
+      expect(await list({})).toBe("a b c");
+      // It has been without a run since.
+      await stage.floor.write({ sessions: [stage.floor.session("a")] });
+      await busy("a", NOON + 9);
+      expect(await list({})).toBe("b c a");
     });
 
     test("pages of runs end with the session that reaches the size limit", async () => {

@@ -38,13 +38,13 @@ export class SessionWriter {
     );
     this.#add = db.prepare(
       withColumns(`
-      INSERT INTO sessions ({{sessions: $name}}, standing, oldest_at, {{session_content: $name}}, id, floor_key)
-      VALUES ({{sessions: ?}}, ?, ?, {{session_content: ?}}, ?, ?)`),
+      INSERT INTO sessions ({{sessions: $name}}, standing, oldest_at, runs_at, {{session_content: $name}}, id, floor_key)
+      VALUES ({{sessions: ?}}, ?, ?, ?, {{session_content: ?}}, ?, ?)`),
     );
     this.#put = db.prepare(
       withColumns(`
       UPDATE sessions SET {{sessions: $name = ?}}, standing = ?, oldest_at = coalesce(oldest_at, ?),
-        {{session_content: $name = ?}}
+        runs_at = min(coalesce(runs_at, ?), ?), {{session_content: $name = ?}}
       WHERE session_key = ?`),
     );
     // Updates no indexed column.
@@ -74,22 +74,22 @@ export class SessionWriter {
    * @returns the key of the row
    */
   put(row: SessionSqlRow, before: KnownSession | undefined, floorKey: number): number {
-    const { id, text, oldest_at: firstAt = null } = row;
+    const { id, text, oldest_at: firstAt = null, runs_at: runsAt = null } = row;
     const standing = standingOf(row, before);
     const indexed = [...valuesOf("sessions", row), standing];
     const content = valuesOf("session_content", row);
-    const columns = indexed.join("\n");
+    const columns = [...indexed, runsAt].join("\n");
     const hasOldest = before?.hasOldest === true || firstAt !== null;
     let key: number;
     if (!before) {
-      key = Number(this.#add.run(...indexed, firstAt, ...content, id, floorKey).lastInsertRowid);
+      key = Number(this.#add.run(...indexed, firstAt, runsAt, ...content, id, floorKey).lastInsertRowid);
       this.#words.addSession(key, text);
     } else {
       key = before.key;
       const isFoundAsBefore = before.columns === columns && before.hasOldest === hasOldest;
       const { changes } = isFoundAsBefore
         ? this.#putContent.run(...content, key)
-        : this.#put.run(...indexed, firstAt, ...content, key);
+        : this.#put.run(...indexed, firstAt, runsAt, runsAt, ...content, key);
       if (changes === 0) throw new Error(`session ${id} has no row`);
       if (before.text !== text) {
         this.#words.dropSession(key);
