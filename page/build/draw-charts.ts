@@ -1,4 +1,4 @@
-import { arbiterMachine } from "../../src/actors/floor/arbiter.ts";
+import { arbiterMachine } from "../../src/actors/floor/arbiter-machine.ts";
 import { chartOf } from "../../src/actors/machine/machine-chart.ts";
 import { sessionMachine } from "../../src/actors/session/session-machine.ts";
 import type { Chart } from "../machine/chart.ts";

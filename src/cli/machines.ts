@@ -1,4 +1,4 @@
-import { arbiterMachine } from "../actors/floor/arbiter.ts";
+import { arbiterMachine } from "../actors/floor/arbiter-machine.ts";
 import { chartOf } from "../actors/machine/machine-chart.ts";
 import { mermaidOf } from "../actors/machine/mermaid.ts";
 import { sessionMachine } from "../actors/session/session-machine.ts";

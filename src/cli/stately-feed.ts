@@ -1,4 +1,4 @@
-import { arbiterMachine } from "../actors/floor/arbiter.ts";
+import { arbiterMachine } from "../actors/floor/arbiter-machine.ts";
 import { sessionMachine } from "../actors/session/session-machine.ts";
 import type { FloorView } from "../client/answers.ts";
 import { floorAfter, sessionAfter, sessionBefore, UNUSED_FLOOR } from "../client/floor-after.ts";

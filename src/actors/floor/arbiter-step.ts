@@ -3,15 +3,14 @@ import { hasHours, isDuring, nextChange } from "../../config/catalog/hours.ts";
 import type { Decision } from "../../protocol/decision.ts";
 import type { ErrorCode } from "../../protocol/errors.ts";
 import type { LoggedData } from "../../protocol/event.ts";
-import type { Reservation } from "../../protocol/floor.ts";
 import { type FloorId, type SessionId, userOf } from "../../protocol/ids.ts";
 import { type FloorTime, later } from "../../shared/floor-time.ts";
 import { type Fact, type Given, type RefusalDetails, refusal } from "../facts.ts";
 import type { SessionContext } from "../session/session-context.ts";
 import type { SessionInput } from "../session/session-machine.ts";
 import type { SessionEvent } from "../session/session-step.ts";
-import { type Numbers, numbersOfAgent } from "./contender.ts";
-import { everyone, type Floor } from "./floor-state.ts";
+import { type Contender, type Numbers, numbersOfAgent } from "./contender.ts";
+import { everyone, type Floor, type FloorRules, reservationOf, rulesOf } from "./floor-state.ts";
 import { effectivePriority } from "./priority.ts";
 
 /** The context of a floor's arbiter. */
@@ -58,46 +57,46 @@ export function hoursOn(
   return isKnown && isInTime ? known : { inForce, since: now, until, dueAt };
 }
 
-/**
- * The effect of one event on a floor, while it is being decided. Deciding edits the step; the machine then carries it
- * out.
- */
+/** What the arbiter sees of its floor's sessions. */
+export interface SeenSessions {
+  /** The context of a session that is not deleted. */
+  sessionOf(sessionId: SessionId): SessionContext | undefined;
+  /** How many sessions wait for their time. */
+  scheduledCount(): number;
+}
+
+/** The effect of one event on a floor, while it is being decided: `arbitrate` edits it, its caller carries it out. */
 export interface ArbiterStep {
   readonly given: Given;
   readonly floorId: FloorId;
+  readonly sessions: SeenSessions;
   floor: Floor;
   flags: Record<string, boolean>;
   asked: number | undefined;
-  /** The context of a session in the actors. */
-  readonly sessionOf: (sessionId: SessionId) => SessionContext | undefined;
-  /** How many sessions wait for their time. */
-  readonly scheduledCount: () => number;
-  /** Carried out in this order. */
-  readonly actions: FloorAction[];
+  readonly facts: Fact[];
+  /** Carried out in this order, after the facts. */
+  readonly orders: FloorOrder[];
   /** The reason of transitions when the floor settles after the event, if it is not that a place has become free. */
   cause?: string;
 }
 
-/** Emit facts, start a session's machine, send it an event, or stop it. */
-export type FloorAction =
-  | { facts: Fact[] }
-  | { spawn: SessionInput }
-  | { to: SessionId; event: SessionEvent }
-  | { stop: SessionId };
-
-/** Add a fact. Consecutive facts form one action. */
-export function emit(step: ArbiterStep, fact: Fact): void {
-  const last = step.actions.at(-1);
-  if (last && "facts" in last) last.facts.push(fact);
-  else step.actions.push({ facts: [fact] });
-}
-
-/** Send an event to a session of this floor. */
-export const send = (step: ArbiterStep, to: SessionId, event: SessionEvent) => step.actions.push({ to, event });
+/** Start a session's machine, send it an event, or stop it. */
+export type FloorOrder = { spawn: SessionInput } | { to: SessionId; event: SessionEvent } | { stop: SessionId };
 
 /** Refuse the command. */
 export function refuse(step: ArbiterStep, code: ErrorCode, details?: RefusalDetails): void {
-  emit(step, refusal(code, details));
+  step.facts.push(refusal(code, details));
+}
+
+/** The floor's rules, with the restrictions that its flags and the time enable. */
+export const currentRules = ({ given, flags }: ArbiterStep): FloorRules => rulesOf(given.catalog, flags, given.now);
+
+/** A session that requests the floor now: its request is the floor's latest. */
+export function newContender(step: ArbiterStep, numbers: Numbers, sessionId: SessionId): Contender {
+  // Sessions that no longer compete have asked before it too.
+  const askedAt = 1 + Math.max(step.asked ?? 0, ...everyone(step.floor).map((contender) => contender.askedAt));
+  step.asked = askedAt;
+  return { ...numbers, sessionId, askedAt };
 }
 
 /** The numbers an agent would compete with on this floor now. */
@@ -110,11 +109,6 @@ export function numbersOf({ given, flags, floorId }: ArbiterStep, agent: AgentEn
 export const floorLanguageOf = ({ locale }: { locale?: string | undefined }): Pick<Numbers, "locale"> =>
   locale === undefined ? {} : { locale };
 
-/** The floor's reservation as clients see it. */
-export function reservationOf({ reserved }: Floor): Reservation | undefined {
-  return reserved && { sessionId: reserved.sessionId, until: reserved.until };
-}
-
 /** Emit the floor's present flags, reservation and restrictions, and the catalogue if another one came. */
 export function emitFloor(step: ArbiterStep, catalogue?: LoggedData<"floor_updated">["catalogue"]): void {
   const { flags, given } = step;
@@ -123,10 +117,10 @@ export function emitFloor(step: ArbiterStep, catalogue?: LoggedData<"floor_updat
     restrictedBy: restrictionsBy(given.catalog, flags, given.now).map(({ name }) => name),
   };
   const data = { flags, ...(reserved && { reserved }), ...restrictedBy, ...(catalogue && { catalogue }) };
-  emit(step, { type: "event", event: { type: "floor_updated", data } });
+  step.facts.push({ type: "event", event: { type: "floor_updated", data } });
 }
 
 /** Log a decision. Pass `sessionId` only if that session exists afterwards. */
 export function logDecision(step: ArbiterStep, decision: Decision, sessionId?: SessionId): void {
-  emit(step, { type: "event", event: { type: "arbitration", data: decision, ...(sessionId && { sessionId }) } });
+  step.facts.push({ type: "event", event: { type: "arbitration", data: decision, ...(sessionId && { sessionId }) } });
 }

@@ -1,59 +1,50 @@
-import { assertEvent, enqueueActions, setup } from "xstate";
-import { type AgentEntry, acceptsTurns, findAgent, findModeFault, listAgents } from "../../config/catalog/catalog.ts";
+/**
+ * The arbiter of a floor: `arbitration.ts` says who wins, `rearrangement.ts` what the floor becomes, and this file
+ * carries it out. The rules: docs/use/arbitration.md.
+ */
+
+import { type Catalog, findAgent } from "../../config/catalog/catalog.ts";
+import type { Decision } from "../../protocol/decision.ts";
 import { MAX_FLAGS } from "../../protocol/floor.ts";
-import { type AgentId, type FloorId, type SessionId, userOf } from "../../protocol/ids.ts";
-import type {
-  Command,
-  CommandOf,
-  History,
-  TurnInput,
-  WantedSchedule,
-  WantedSession,
-} from "../../protocol/internal/command.ts";
-import type { Schedule } from "../../protocol/session.ts";
-import { accept, acceptWithSession, type Emitted, type Given } from "../facts.ts";
-import { type carriedBy, newSession, type SessionContext, sessionView } from "../session/session-context.ts";
-import { type SessionInput, sessionMachine } from "../session/session-machine.ts";
-import { MAX_SCHEDULES, readSchedule, scheduled } from "../session/session-schedule.ts";
-import type { EventForArbiter } from "../session/session-step.ts";
-import { externalAcceptsNoTurns, userMessage } from "../session/turns.ts";
+import { type AgentId, type SessionId, userOf } from "../../protocol/ids.ts";
+import type { Command, CommandOf, TurnInput, WantedSession } from "../../protocol/internal/command.ts";
+import { accept, acceptWithSession, type Fact, type Given } from "../facts.ts";
+import { type carriedBy, lengthsOf } from "../session/session-context.ts";
+import type { EventForArbiter, SessionEvent } from "../session/session-step.ts";
 import {
   type ArbiterContext,
   type ArbiterStep,
-  emit,
+  currentRules,
   emitFloor,
+  type FloorOrder,
   floorLanguageOf,
   hoursOn,
   logDecision,
+  newContender,
   numbersOf,
   refuse,
-  send,
+  type SeenSessions,
 } from "./arbiter-step.ts";
-import { decide } from "./arbitration.ts";
-import { type Contender, withNumbers } from "./contender.ts";
-import { EMPTY_FLOOR, everyone, without } from "./floor-state.ts";
+import { type Challenger, decide } from "./arbitration.ts";
+import { type Contender, type Numbers, withNumbers } from "./contender.ts";
+import { acceptRepeat, addSession, admit, type Creation, findSchedule, replace } from "./creation.ts";
+import { endOfWaitDecision, wakeDecision } from "./decision-record.ts";
+import { everyone, frontOf, plainContender, without } from "./floor-state.ts";
 import {
-  currentRules,
-  endWait,
-  forget,
-  grant,
-  handleDue,
-  handleRequest,
-  makeWait,
-  newContender,
-  passTurnOrAnswer,
+  giveFront,
+  leave,
+  letBeneath,
+  letWait,
+  type Move,
+  type Rearrangement,
   renumber,
-  settleAndNotify,
-  stoppable,
-  switchNumbers,
-  withEffects,
-} from "./grants.ts";
-import { giveFront, letBeneath, letWait } from "./rearrangement.ts";
+  settle,
+} from "./rearrangement.ts";
 
 type Timely<T> = T & { given: Given };
 
 /** The events that the arbiter decides about. */
-type FloorEvent =
+export type ArbiterEvent =
   | Timely<Exclude<Command, { type: "session.move" }>>
   /** The host adds what the session brings along. */
   | Timely<CommandOf<"session.move"> & { carried?: ReturnType<typeof carriedBy>; hasBegun?: boolean }>
@@ -65,193 +56,387 @@ type FloorEvent =
   /** The floor's next command comes under another catalogue than its last one. `former`: the hash of that. */
   | Timely<{ type: "renumber"; former: string }>;
 
-export type ArbiterEvent =
-  | FloorEvent
-  /** The host has loaded a session from its row, because a command names it. */
-  | { type: "load"; input: SessionInput }
-  /** The host drops sessions that the floor does not need (rule C6). */
-  | { type: "evict"; sessionIds: SessionId[] };
-
-/** How a session is created. */
-interface Creation {
-  activate: boolean;
-  turn?: TurnInput | undefined;
-  schedule?: WantedSchedule | undefined;
-  history?: History | undefined;
-  /** The session that it replaces, which is archived. */
-  replaces?: SessionId | undefined;
-  /** The unfinished turns of a session that comes from another floor, and what it brings along. */
-  turns?: readonly TurnInput[] | undefined;
-  carried?: ReturnType<typeof carriedBy> | undefined;
-  /** Whether the first of them began there. */
-  hasBegun?: boolean | undefined;
+/** What the arbiter makes of one event. */
+export interface Arbitrated {
+  /** The same object as before if nothing changed. */
+  readonly context: ArbiterContext;
+  readonly facts: readonly Fact[];
+  /** Carry them out in this order, after the facts. */
+  readonly orders: readonly FloorOrder[];
 }
 
-/**
- * `session.create`, `session.copy` or a first message: decided before anything exists, so that a rejection leaves
- * nothing behind.
- */
+/** Decide about an event, settle the floor, and say what of it has changed. Pure. */
+export function arbitrate(context: ArbiterContext, event: ArbiterEvent, sessions: SeenSessions): Arbitrated {
+  const { given } = event;
+  const { floorId, floor: before, flags: flagsBefore, hours: known } = context;
+  const step: ArbiterStep = {
+    ...{ given, floorId, sessions, floor: before, flags: flagsBefore, asked: context.asked },
+    ...{ facts: [], orders: [] },
+  };
+  const hoursNow = () => hoursOn(step.floor, given, known);
+  const isAnother = (hours: ArbiterContext["hours"]) => hours?.inForce.join() !== known?.inForce.join();
+  // The change comes before what it does to the sessions.
+  if (event.type === "hours" && isAnother(hoursNow())) emitFloor(step);
+  handle(step, event);
+  let hours = hoursNow();
+  const isRenumbered = context.catalog !== given.catalog.hash;
+  if (isRenumbered || isAnother(hours) || step.floor !== before || step.flags !== flagsBefore) {
+    settleAndNotify(step, step.cause);
+    if (everyone(step.floor).length === 0) hours = undefined;
+  }
+  // Nobody was told of the hours while the floor had no session.
+  const isFirst = hours && !known && event.type !== "renumber";
+  // The command that changed the flags has logged the change.
+  if (isFirst || step.floor.reserved !== before.reserved) emitFloor(step);
+  const { floor, flags, asked, facts, orders } = step;
+  const isChanged = isRenumbered || floor !== before || flags !== flagsBefore || hours !== known;
+  const after = isChanged ? { ...context, floor, flags, catalog: given.catalog.hash, hours, asked } : context;
+  return { context: after, facts, orders };
+}
+
+function handle(step: ArbiterStep, event: ArbiterEvent): void {
+  switch (event.type) {
+    case "session.create":
+    case "session.copy": {
+      const existing = step.sessions.sessionOf(event.sessionId);
+      return existing ? acceptRepeat(step, event, existing) : create(step, event.session, event);
+    }
+    case "session.move": {
+      if (step.sessions.sessionOf(event.sessionId)) return refuse(step, "idempotency_mismatch");
+      return create(step, event.session, { ...event, activate: true });
+    }
+    case "session.chat":
+      if (!event.session || step.sessions.sessionOf(event.sessionId)) return pass(step, event);
+      return create(step, event.session, { activate: true, turn: event.turn });
+    case "request":
+      return handleRequest(step, event);
+    case "occurs":
+      return addSession(step, event.occurrence);
+    case "left":
+      step.floor = leave(step.floor, event.sessionId);
+      return;
+    case "wait_over":
+      return endWait(step, event.sessionId, event.reason);
+    case "switched":
+      step.cause = "agent_switched";
+      return switchNumbers(step, event.contender);
+    case "renumber":
+      step.cause = "catalogue_changed";
+      emitFloor(step, { hash: step.given.catalog.hash, former: event.former });
+      return renumberAll(step);
+    case "due":
+      // `resume_delay` has passed: the reserved session is woken, or a session that has become the better one.
+      step.floor = { ...step.floor, reserved: undefined };
+      return settleAndNotify(step, undefined, 0);
+    case "hours":
+      return;
+    case "alarm":
+    case "floor.ignore":
+      step.facts.push(accept({}));
+      return;
+    case "floor.stop": {
+      const front = frontOf(step.floor);
+      return stopSessions(step, front ? [front] : []);
+    }
+    case "floor.stop_all": {
+      const all = everyone(step.floor);
+      // All leave the floor first, so that the end of one wakes no other session.
+      for (const { sessionId } of all) step.floor = leave(step.floor, sessionId);
+      return stopSessions(step, all);
+    }
+    case "floor.flags":
+      return setFlags(step, event.flags);
+    case "floor.patch_flags":
+      return patchFlags(step, event);
+    case "floor.what_if":
+      return whatIf(step, event.agentId, event.locale);
+    default:
+      if (!/^(session|run)\./.test(event.type)) throw new TypeError(`the arbiter does not decide about ${event.type}`);
+      return pass(step, event);
+  }
+}
+
+/** A session that does not exist yet. A rejection leaves nothing behind. */
 function create(step: ArbiterStep, wanted: WantedSession, creation: Creation): void {
-  const { given, floorId } = step;
-  const { catalog } = given;
-  const { workspaceId } = wanted;
-  const name = wanted.agentId ?? catalog.defaultAgentId;
-  const agent = findAgent(catalog, name, workspaceId);
-  if (!agent?.enabled) {
-    const facts = { availableAgents: listAgents(catalog, workspaceId) };
-    return refuse(step, "agent_not_found", { message: `Invalid agent ID: ${name}`, facts });
-  }
-  const agentId = agent.id;
-  if (creation.turn && !acceptsTurns(agent))
-    return refuse(step, "illegal_command", { message: externalAcceptsNoTurns(agent) });
-  const { sessionId } = wanted;
-  const contender = newContender(step, { ...numbersOf(step, agent), ...floorLanguageOf(wanted) }, sessionId);
-  const { history, replaces, turns = [], carried, hasBegun } = creation;
-  const schedule = creation.schedule && findSchedule(step, creation.schedule, wanted, agent);
-  if (schedule === "refused") return;
-  const obstacle = replaces === undefined ? undefined : whyNotReplaced(step, replaces);
-  if (obstacle) return refuse(step, obstacle);
-  const modeFault = wanted.mode === undefined ? undefined : findModeFault(agent, wanted.mode);
-  // A copy begins in the first mode if the catalogue has changed since.
-  if (modeFault && !history) return refuse(step, "bad_request", { facts: { issues: [modeFault] } });
-  const mode = modeFault ? undefined : wanted.mode;
-  const spawn = () => {
-    const fresh = newSession({ ...wanted, mode }, floorId, contender, given.now, history);
-    const carriedTurns = withTurns(fresh, turns, hasBegun);
-    addSession(step, { ...fresh, ...carried, ...carriedTurns, ...(schedule && scheduled(schedule, given)) }, history);
-    for (const turn of turns)
-      emit(step, { type: "message.add", message: userMessage(sessionId, turn, "queued", given.now) });
-    if (replaces !== undefined) replace(step, replaces, { sessionId, agentId });
-  };
-  const inheritsFloor = replaces !== undefined && step.floor.holder?.sessionId === replaces;
-  if (creation.activate || inheritsFloor) {
-    const { turn } = creation;
-    return createInFront(step, contender, agent, { replaces, turn, group: wanted.group }, spawn);
-  }
-  spawn();
-  emit(step, acceptWithSession({ sessionId }));
-}
-
-/** The schedule of a new session, or of one that gets another one. */
-function findSchedule(
-  step: ArbiterStep,
-  wanted: WantedSchedule,
-  { userId, schedule: former }: { userId?: string | undefined; schedule?: Schedule | undefined },
-  agent: AgentEntry | undefined,
-): Schedule | "refused" {
-  const refused = (...about: Parameters<typeof refuse> extends [ArbiterStep, ...infer Rest] ? Rest : never) => {
-    refuse(step, ...about);
-    return "refused" as const;
-  };
-  if (agent && wanted.content !== undefined && !acceptsTurns(agent))
-    return refused("illegal_command", { message: externalAcceptsNoTurns(agent) });
-  const schedule = readSchedule(wanted, step.given);
-  if ("message" in schedule) return refused("bad_request", { facts: { issues: [schedule] } });
-  // The sessions of a series are on its floor, and a session without a user has a floor to itself.
-  if (schedule.every !== undefined && userId === undefined)
-    return refused("bad_request", { facts: { issues: [{ path: "body.userId", message: "is needed with every" }] } });
-  if (!former && step.scheduledCount() >= MAX_SCHEDULES) return refused("too_many_schedules");
-  return schedule;
-}
-
-/** Ask for the floor with a new session. It is created unless the request is rejected. */
-function createInFront(
-  step: ArbiterStep,
-  contender: Contender,
-  agent: AgentEntry,
-  { replaces, turn, group }: Pick<Creation, "replaces" | "turn"> & Pick<WantedSession, "group">,
-  spawn: () => void,
-): void {
+  const newcomer = admit(step, wanted, creation);
+  if (!newcomer) return;
+  const { contender, agent, spawn } = newcomer;
   const { sessionId } = contender;
+  const { replaces, turn } = creation;
+  const inheritsFloor = replaces !== undefined && step.floor.holder?.sessionId === replaces;
+  if (!creation.activate && !inheritsFloor) {
+    spawn();
+    step.facts.push(acceptWithSession({ sessionId }));
+    return;
+  }
   const floor = replaces === undefined ? step.floor : without(step.floor, [replaces]);
   const decision = decide(floor, { ...contender, agent, waits: "queued" }, currentRules(step));
   if (decision.outcome === "rejected") {
     logDecision(step, decision);
     // Of a request for all zones a refusal tells the sessions, because nothing else is left of it.
-    return refuse(step, "rejected", { message: decision.say, facts: { decision, ...(group && { group }) } });
+    const group = wanted.group && { group: wanted.group };
+    return refuse(step, "rejected", { message: decision.say, facts: { decision, ...group } });
   }
   spawn();
   if (decision.outcome === "queued") return makeWait(step, contender, "queued", decision, turn);
   passTurnOrAnswer(step, sessionId, grant(step, contender, "activate", decision), turn);
 }
 
-function addSession(step: ArbiterStep, context: SessionContext, history: History | undefined): void {
-  const { id: sessionId } = context;
-  const data = sessionView(context, { lifecycle: "created", activity: "idle" });
-  step.actions.push({ spawn: { context, lifecycle: "created", activity: "idle" } });
-  if (history?.stagedAs) emit(step, { type: "history.staged", sessionId, stagedAs: history.stagedAs });
-  emit(step, { type: "event", event: { type: "session_created", sessionId, data } });
+/** Handle the request of an existing session. */
+function handleRequest(step: ArbiterStep, request: Extract<EventForArbiter, { type: "request" }>): void {
+  const { given } = step;
+  const { sessionId, turn, waits, isScheduled } = request;
+  const kept = step.sessions.sessionOf(sessionId)!.numbers;
+  const agent = given.catalog.agents.get(kept.agentId);
+  const numbers = agent ? { ...numbersOf(step, agent), ...floorLanguageOf(kept) } : plainContender(kept);
+  const challenger: Challenger = { ...numbers, sessionId, agent, waits };
+  const decision = decide(step.floor, challenger, currentRules(step));
+  const contender = newContender(step, numbers, sessionId);
+  if (decision.outcome === "granted") {
+    const verb = waits === "queued" ? "activate" : "resume";
+    const logged = grant(step, contender, verb, decision, turn !== undefined);
+    return passTurnOrAnswer(step, sessionId, logged, turn);
+  }
+  if (decision.outcome === "queued")
+    return makeWait(step, contender, waits === "paused" ? "paused" : "queued", decision, turn);
+  logDecision(step, decision, sessionId);
+  if (agent?.enabled) renewRefused(step, sessionId, numbers);
+  // A ducked session takes its turns beneath the holder.
+  const isDucked = step.floor.ducked.some((each) => each.sessionId === sessionId);
+  if (isDucked && turn) return passTurnOrAnswer(step, sessionId, decision, turn);
+  if (isScheduled) return void step.orders.push({ to: sessionId, event: { type: "miss", turn, given } });
+  refuse(step, "rejected", { message: decision.say, facts: { decision } });
 }
 
-/** The turns that wait in a session from its beginning. */
-const withTurns = ({ messageCount }: SessionContext, turns: readonly TurnInput[], hasBegun = false) => ({
-  turns: turns.map(({ messageId, runId }, index) => ({
-    messageId,
-    runId,
-    ...(hasBegun && index === 0 && { hasBegun: true as const }),
-  })),
-  messageCount: messageCount + turns.length,
-});
-
-/** Only one of several copies that are made at once can replace a session. */
-function whyNotReplaced(step: ArbiterStep, id: SessionId): "session_not_found" | "session_archived" | undefined {
-  const replaced = step.sessionOf(id);
-  if (!replaced) return "session_not_found";
-  return replaced.replacedBy === undefined ? undefined : "session_archived";
+/** The session may take its turn: pass the turn on to it, or answer a request without one. */
+function passTurnOrAnswer(step: ArbiterStep, sessionId: SessionId, decision: Decision, input?: TurnInput): void {
+  if (!input) return void step.facts.push(acceptWithSession({ sessionId, decision }));
+  const { messageId, runId } = input;
+  const turn = { messageId, runId };
+  step.orders.push({ to: sessionId, event: { type: "turn", turn, input, decision, given: step.given } });
 }
 
 /**
- * Archive a session in favour of another one. It leaves the floor first, so that its end wakes no other session. One
- * that goes on on another floor leaves this one like any session that ends.
+ * Carry out a granted request.
+ * @returns the logged decision, with its effects on other sessions
  */
-function replace(
+function grant(
   step: ArbiterStep,
-  sessionId: SessionId,
-  by: { sessionId: SessionId; agentId: AgentId },
-  movedTo?: FloorId,
+  contender: Contender,
+  verb: "activate" | "resume",
+  decision: Decision,
+  turnFollows = false,
+): Decision {
+  if (decision.reason === "already_holder") return renewHolder(step, contender, decision);
+  const arrange = decision.reason === "beneath" ? letBeneath : giveFront;
+  return bringUp(step, contender, verb, decision, arrange(step.floor, contender, currentRules(step)), turnFollows);
+}
+
+/**
+ * Rule 3: a holder that asks again goes on with the numbers of this request, and ends what it replaces (rule R).
+ * @returns the decision, with its effects on other sessions; logged if it has any, changes the priority, or postpones
+ *   its `idle_timeout`
+ */
+function renewHolder(step: ArbiterStep, contender: Contender, decision: Decision): Decision {
+  const { given, floor } = step;
+  const { sessionId } = contender;
+  const next = giveFront(floor, contender, currentRules(step));
+  const logged = withEffects(decision, next.moves, contender, given.catalog);
+  const session = step.sessions.sessionOf(sessionId);
+  const isPostponed = session?.idleSince !== undefined && lengthsOf(session, given.catalog).idleTimeoutMs !== undefined;
+  if (isPostponed || next.moves.length > 0 || floor.holder?.priority !== contender.priority)
+    logDecision(step, logged, sessionId);
+  rearrange(step, next, "replaced", contender);
+  const renewed = { type: "renumber", contender: plainContender(contender), isRequest: true, given } as const;
+  step.orders.push({ to: sessionId, event: renewed });
+  return logged;
+}
+
+/** A refused session goes on with the numbers of this request, unless they change who is heard (invariant 6). */
+function renewRefused(step: ArbiterStep, to: SessionId, numbers: Numbers): void {
+  const { given } = step;
+  const kept = step.sessions.sessionOf(to)!.numbers;
+  if (kept.priority === numbers.priority) return;
+  const floor = renumber(step.floor, ({ sessionId }) => (sessionId === to ? numbers : undefined));
+  const { restricted, moves } = settle(floor, currentRules(step), given);
+  if (restricted.length + moves.length > 0) return;
+  step.floor = floor;
+  step.orders.push({ to, event: { type: "renumber", contender: withNumbers(kept, numbers), given } });
+}
+
+/**
+ * A session comes up. Silence comes before sound: first the replaced and silenced sessions change, then the
+ * ducked ones; then this session gets its place, and last the sessions that return beneath it (invariant 3).
+ * @returns the logged decision, with its effects on other sessions
+ */
+function bringUp(
+  step: ArbiterStep,
+  contender: Contender,
+  verb: "activate" | "resume",
+  decision: Decision,
+  { floor, moves }: Rearrangement,
+  turnFollows = false,
+): Decision {
+  const { given } = step;
+  const { sessionId } = contender;
+  const { reason } = decision;
+  const logged = withEffects(decision, moves, contender, given.catalog);
+  logDecision(step, logged, sessionId);
+  const kept = floor.ducked.find((each) => each.sessionId === sessionId);
+  // A critical session that is audible beneath another asked again: its rank is the same, its numbers may not be.
+  const isSame = kept && !moves.some((move) => move.contender.sessionId === sessionId);
+  const all = isSame ? [...moves, { becomes: "ducked" as const, contender, level: kept.level }] : moves;
+  const about = { contender, reason, turnFollows, given };
+  rearrange(step, { floor, moves: all }, reason, contender, (move) =>
+    move.becomes === "ducked" ? { type: "duck", level: move.level, ...about } : { type: verb, ...about },
+  );
+  return logged;
+}
+
+/**
+ * The floor becomes another one, and each session that it moves is told, in order.
+ * @param winner the session in whose favour, if there is one
+ * @param own what the winner is told. Default: what all are told
+ */
+function rearrange(
+  step: ArbiterStep,
+  { floor, moves }: Rearrangement,
+  reason: string,
+  winner?: Contender,
+  own?: (move: Move) => SessionEvent,
 ): void {
-  if (step.sessionOf(sessionId)?.archivedAt !== undefined) return;
-  if (movedTo !== undefined)
-    return void send(step, sessionId, { type: "archive", reason: "moved", by, movedTo, given: step.given });
-  forget(step, sessionId);
-  send(step, sessionId, { type: "archive", reason: "superseded", by, given: step.given });
+  step.floor = floor;
+  const by = winner && { by: { sessionId: winner.sessionId, agentId: winner.agentId } };
+  const about = { reason, ...by, given: step.given };
+  for (const move of moves) {
+    const to = move.contender.sessionId;
+    step.orders.push({ to, event: own && to === winner?.sessionId ? own(move) : displaced(move, about) });
+  }
+}
+
+/** What a session is told whose place another one takes, if any. */
+function displaced(
+  move: Move,
+  about: { reason: string; by?: { sessionId: SessionId; agentId: AgentId }; given: Given },
+): SessionEvent {
+  const { becomes, contender } = move;
+  if (becomes === "archived") return { type: "archive", ...about };
+  if (becomes === "paused") return { type: "preempt", ...about };
+  if (becomes === "ducked") return { type: "duck", contender: plainContender(contender), level: move.level, ...about };
+  throw new Error(`${contender.sessionId} comes to the front without a grant`);
+}
+
+/** The decision, with its effects on other sessions if the catalogue lets sessions be audible together. */
+function withEffects(decision: Decision, moves: readonly Move[], contender: Contender, catalog: Catalog): Decision {
+  const others = moves.filter((move) => move.contender.sessionId !== contender.sessionId);
+  if (!catalog.isShared || others.length === 0) return decision;
+  const effects = others.map((move) => ({
+    sessionId: move.contender.sessionId,
+    agentId: move.contender.agentId,
+    becomes: move.becomes,
+    ...(move.becomes === "ducked" && { level: move.level }),
+  }));
+  return { ...decision, effects };
+}
+
+/** The session waits: a new one in the queue, for at most its agent's `queue_timeout`; a paused one where it is. */
+function makeWait(
+  step: ArbiterStep,
+  contender: Contender,
+  as: "queued" | "paused",
+  decision: Decision,
+  turn: TurnInput | undefined,
+): void {
+  const { given } = step;
+  const { sessionId } = contender;
+  const next = letWait(step.floor, contender, as, given.now, currentRules(step));
+  const logged = withEffects(decision, next.moves, contender, given.catalog);
+  const waiting = [...step.floor.queued, ...step.floor.paused].find((each) => each.sessionId === sessionId);
+  // A preempted session that asks begins to wait for its request. Nothing changes when one that has asked asks again.
+  const begins = as === "paused" && step.sessions.sessionOf(sessionId)?.request === undefined;
+  if (begins || waiting?.priority !== contender.priority || next.moves.length > 0) logDecision(step, logged, sessionId);
+  rearrange(step, next, "replaced", contender);
+  step.orders.push({ to: sessionId, event: { type: "queue", contender, decision: logged, turn, given } });
+}
+
+/**
+ * The request of a session ends without a grant, unless it has ended before. A queued session leaves the queue, and
+ * remains `created`; a paused one waits on only as it did before.
+ */
+function endWait(step: ArbiterStep, sessionId: SessionId, reason: "queue_timeout" | "lease_expired"): void {
+  const { floor, given } = step;
+  const isOwn = (contender: Contender) => contender.sessionId === sessionId;
+  const queued = floor.queued.find(isOwn);
+  const waited = queued ?? floor.paused.find((contender) => isOwn(contender) && contender.wants);
+  if (!waited) return;
+  const decision = endOfWaitDecision(waited, floor.holder, given.catalog.agents, reason);
+  logDecision(step, decision, sessionId);
+  const wantsNoMore = ({ wants: _, ...contender }: Contender): Contender => contender;
+  step.floor = queued
+    ? leave(floor, sessionId)
+    : { ...floor, paused: floor.paused.map((each) => (isOwn(each) ? wantsNoMore(each) : each)) };
+  step.orders.push({ to: sessionId, event: { type: "unqueue", decision, given } });
+}
+
+/**
+ * Rule S, after every event: the sessions go silent and come up as the rules say.
+ * @param reason of the transitions, unless the floor goes to another session
+ * @param delayMs 0 if `resume_delay` is over; absent: it applies
+ */
+function settleAndNotify(step: ArbiterStep, reason = "resumed", delayMs?: number): void {
+  const { given } = step;
+  const { restricted, woken, ...next } = settle(step.floor, currentRules(step), given, delayMs);
+  rearrange(step, { floor: step.floor, moves: restricted }, "restricted");
+  if (!woken) return next.floor === step.floor ? undefined : rearrange(step, next, reason);
+  const decision = wakeDecision(woken.contender, woken.reason, given.catalog.agents);
+  bringUp(step, plainContender(woken.contender), woken.reason === "resumed" ? "resume" : "activate", decision, next);
+}
+
+/** A session has switched its agent: the floor settles with the new numbers. */
+function switchNumbers(step: ArbiterStep, contender: Contender): void {
+  const { sessionId: id, askedAt: _a, finishes: _f, ...numbers } = contender;
+  step.floor = renumber(step.floor, ({ sessionId }) => (sessionId === id ? numbers : undefined));
+}
+
+/**
+ * Rule N: the catalogue was replaced. Every contender gets the numbers that a request would give it now, except if its
+ * agent does not answer.
+ */
+function renumberAll(step: ArbiterStep): void {
+  const { given } = step;
+  const before = everyone(step.floor);
+  step.floor = renumber(step.floor, ({ agentId }) => {
+    const agent = given.catalog.agents.get(agentId);
+    return agent?.enabled ? numbersOf(step, agent) : undefined;
+  });
+  for (const [index, contender] of everyone(step.floor).entries()) {
+    if (JSON.stringify(contender) === JSON.stringify(before[index])) continue;
+    const event = { type: "renumber", contender: plainContender(contender), given } as const;
+    step.orders.push({ to: contender.sessionId, event });
+  }
 }
 
 function whatIf(step: ArbiterStep, agentId: string, locale: string | undefined): void {
-  const { catalog } = step.given;
+  const { catalog, now } = step.given;
   const agent = catalog.agents.get(agentId);
   const unknown = { agentId: agentId as AgentId, priority: 0, interruptible: true, explained: [] };
   const numbers = { ...(agent ? numbersOf(step, agent) : unknown), ...floorLanguageOf({ locale }) };
   const rules = currentRules(step);
   const decision = decide(step.floor, { ...numbers, agent, waits: "queued" }, rules);
-  if (decision.outcome === "rejected") return emit(step, accept({ decision }));
+  if (decision.outcome === "rejected") return void step.facts.push(accept({ decision }));
   // A placeholder id for the session that would be created; no session has it.
   const contender = newContender(step, numbers, "" as SessionId);
   const { moves } =
     decision.outcome === "queued"
-      ? letWait(step.floor, contender, "queued", step.given.now, rules)
+      ? letWait(step.floor, contender, "queued", now, rules)
       : (decision.reason === "beneath" ? letBeneath : giveFront)(step.floor, contender, rules);
-  emit(step, accept({ decision: withEffects(decision, moves, contender, catalog) }));
+  step.facts.push(accept({ decision: withEffects(decision, moves, contender, catalog) }));
 }
 
-function stopSessions(step: ArbiterStep, sessionIds: SessionId[]): void {
-  emit(step, accept({ archived: sessionIds }));
-  for (const sessionId of sessionIds) {
-    send(step, sessionId, { type: "archive", reason: "stop", given: step.given });
-  }
-}
-
-/** Whether the existing session is the requested one, so that the command is a repeat. */
-function isSame(step: ArbiterStep, wanted: WantedSession, session: SessionContext): boolean {
-  const { numbers, userId, zone, ownerId, workspaceId } = session;
-  const named = wanted.agentId && (findAgent(step.given.catalog, wanted.agentId, workspaceId)?.id ?? wanted.agentId);
-  return (
-    (named === undefined || named === numbers.agentId) &&
-    wanted.userId === userId &&
-    wanted.zone === zone &&
-    wanted.ownerId === ownerId &&
-    wanted.workspaceId === workspaceId
-  );
+function stopSessions(step: ArbiterStep, contenders: readonly Contender[]): void {
+  const archived = contenders.map(({ sessionId }) => sessionId);
+  step.facts.push(accept({ archived }));
+  for (const to of archived) step.orders.push({ to, event: { type: "archive", reason: "stop", given: step.given } });
 }
 
 type CommandToSession = Exclude<
@@ -262,16 +447,16 @@ type CommandToSession = Exclude<
 /** Pass a command on to its session. */
 function pass(step: ArbiterStep, command: CommandToSession): void {
   const sessionId = command.sessionId!;
-  const session = step.sessionOf(sessionId);
+  const session = step.sessions.sessionOf(sessionId);
   if (!session) {
     // A worker that still drives a run of a deleted session must stop.
-    if (command.type.startsWith("run.")) return emit(step, accept({ directive: { verdict: "stop", answers: [] } }));
-    return refuse(step, "session_not_found");
+    const isRun = command.type.startsWith("run.");
+    if (!isRun) return refuse(step, "session_not_found");
+    return void step.facts.push(accept({ directive: { verdict: "stop", answers: [] } }));
   }
   if (command.type === "session.replace") {
-    emit(step, accept({ sessionId }));
-    replace(step, sessionId, command.by, command.movedTo);
-    return;
+    step.facts.push(accept({ sessionId }));
+    return replace(step, sessionId, command.by, command.movedTo);
   }
   if (command.type === "session.schedule") {
     const agent = step.given.catalog.agents.get(session.numbers.agentId);
@@ -280,124 +465,21 @@ function pass(step: ArbiterStep, command: CommandToSession): void {
   if (command.type === "session.switch_agent") {
     const agent = findAgent(step.given.catalog, command.agentId.trim(), session.workspaceId);
     const contender = agent && withNumbers(session.numbers, numbersOf(step, agent));
-    return void send(step, sessionId, { ...command, ...(contender && { contender }) });
+    return void step.orders.push({ to: sessionId, event: { ...command, ...(contender && { contender }) } });
   }
-  send(step, sessionId, command);
-  if (command.type === "session.delete") {
-    step.actions.push({ stop: sessionId });
-    if (userOf(step.floorId) === undefined) clearFlags(step);
-  }
-}
-
-/** The creation of a session that exists: a repeat is accepted, a request for another session is refused. */
-function acceptRepeat(
-  step: ArbiterStep,
-  command: CommandOf<"session.create" | "session.copy">,
-  session: SessionContext,
-): void {
-  const { sessionId } = command;
-  const hasSameOrigin =
-    command.type === "session.create" || JSON.stringify(session.origin) === JSON.stringify(command.history.origin);
-  if (!hasSameOrigin || !isSame(step, command.session, session)) return refuse(step, "idempotency_mismatch");
-  emit(step, acceptWithSession({ sessionId }));
-}
-
-/** A floor of a single session is deleted with it, so that a later session with the same id inherits nothing. */
-function clearFlags(step: ArbiterStep): void {
-  if (Object.keys(step.flags).length === 0) return;
+  step.orders.push({ to: sessionId, event: command });
+  if (command.type !== "session.delete") return;
+  step.orders.push({ stop: sessionId });
+  // A floor of a single session is deleted with it, so that a later session with the same id inherits nothing.
+  if (userOf(step.floorId) !== undefined || Object.keys(step.flags).length === 0) return;
   step.flags = {};
   emitFloor(step);
-}
-
-/** Whether the hours of other restrictions are in force than after the event before. */
-const isAnotherHour = (step: ArbiterStep, { hours }: ArbiterContext): boolean =>
-  hoursOn(step.floor, step.given, hours)?.inForce.join() !== hours?.inForce.join();
-
-/** Decide about an event, settle the floor, and emit what of it has changed. @returns what changes in the context */
-function changeBy(step: ArbiterStep, event: FloorEvent, context: ArbiterContext): Partial<ArbiterContext> | undefined {
-  // The change comes before what it does to the sessions.
-  if (event.type === "hours" && isAnotherHour(step, context)) emitFloor(step);
-  handle(step, event);
-  const isRenumbered = context.catalog !== step.given.catalog.hash;
-  const isHour = isAnotherHour(step, context);
-  if (isRenumbered || isHour || step.floor !== context.floor || step.flags !== context.flags)
-    settleAndNotify(step, step.cause);
-  const hours = hoursOn(step.floor, step.given, context.hours);
-  // Nobody was told of the hours while the floor had no session.
-  const isFirst = hours && !context.hours && event.type !== "renumber";
-  // The command that changed the flags has logged the change.
-  if (isFirst || step.floor.reserved !== context.floor.reserved) emitFloor(step);
-  const { floor, flags, asked } = step;
-  const isChanged = floor !== context.floor || flags !== context.flags || hours !== context.hours;
-  return isRenumbered || isChanged ? { floor, flags, catalog: step.given.catalog.hash, hours, asked } : undefined;
-}
-
-function handle(step: ArbiterStep, event: FloorEvent): void {
-  switch (event.type) {
-    case "session.create":
-    case "session.copy": {
-      const existing = step.sessionOf(event.sessionId);
-      return existing ? acceptRepeat(step, event, existing) : create(step, event.session, event);
-    }
-    case "session.move": {
-      if (step.sessionOf(event.sessionId)) return refuse(step, "idempotency_mismatch");
-      return create(step, event.session, { ...event, activate: true });
-    }
-    case "session.chat":
-      if (!event.session || step.sessionOf(event.sessionId)) return pass(step, event);
-      return create(step, event.session, { activate: true, turn: event.turn });
-    case "request":
-      return handleRequest(step, event);
-    case "occurs":
-      return addSession(step, event.occurrence, undefined);
-    case "left":
-      return forget(step, event.sessionId);
-    case "wait_over":
-      return endWait(step, event.sessionId, event.reason);
-    case "switched":
-      step.cause = "agent_switched";
-      return switchNumbers(step, event.contender);
-    case "renumber":
-      step.cause = "catalogue_changed";
-      emitFloor(step, { hash: step.given.catalog.hash, former: event.former });
-      return renumber(step);
-    case "due":
-      return handleDue(step);
-    case "hours":
-      return;
-    case "alarm":
-      return emit(step, accept({}));
-    case "floor.stop":
-      return stopSessions(step, stoppable(step));
-    case "floor.stop_all":
-      return stopAll(step);
-    case "floor.ignore":
-      return emit(step, accept({}));
-    case "floor.flags":
-      return setFlags(step, event.flags);
-    case "floor.patch_flags":
-      return patchFlags(step, event);
-    case "floor.what_if":
-      return whatIf(step, event.agentId, event.locale);
-    default:
-      return pass(step, event);
-  }
-}
-
-function stopAll(step: ArbiterStep): void {
-  const all = everyone(step.floor);
-  // Remove all sessions from the lists first, so that the end of one wakes no other session.
-  for (const contender of all) forget(step, contender.sessionId);
-  stopSessions(
-    step,
-    all.map((contender) => contender.sessionId),
-  );
 }
 
 function setFlags(step: ArbiterStep, flags: Record<string, boolean>): void {
   step.flags = flags;
   emitFloor(step);
-  emit(step, accept({ flags }));
+  step.facts.push(accept({ flags }));
 }
 
 function patchFlags(step: ArbiterStep, { flags }: CommandOf<"floor.patch_flags">): void {
@@ -408,99 +490,3 @@ function patchFlags(step: ArbiterStep, { flags }: CommandOf<"floor.patch_flags">
   }
   setFlags(step, all);
 }
-
-const machine = setup({
-  types: {
-    context: {} as ArbiterContext,
-    events: {} as ArbiterEvent,
-    emitted: {} as Emitted,
-    input: {} as { floorId: FloorId },
-  },
-  actors: { session: sessionMachine },
-  guards: {
-    isHeld: ({ context }) => context.floor.holder !== undefined,
-    isReserved: ({ context }) => context.floor.reserved !== undefined,
-    isFree: ({ context }) => !context.floor.holder && !context.floor.reserved,
-  },
-  actions: {
-    /** Decide about an event, and then carry out the actions that the step has collected. */
-    arbitrate: enqueueActions(({ context, event, enqueue, self }) => {
-      if (!("given" in event)) throw new TypeError(`the arbiter does not decide about ${event.type}`);
-      const { children } = self.getSnapshot();
-      const step: ArbiterStep = {
-        given: event.given,
-        floorId: context.floorId,
-        floor: context.floor,
-        flags: context.flags,
-        asked: context.asked,
-        sessionOf: (sessionId) => children[sessionId]?.getSnapshot().context,
-        scheduledCount: () =>
-          Object.values(children).filter((child) => child?.getSnapshot().context?.schedule !== undefined).length,
-        actions: [],
-      };
-      const change = changeBy(step, event, context);
-      if (change) enqueue.assign(change);
-      for (const action of step.actions) {
-        if ("facts" in action) enqueue.emit({ type: "facts", facts: action.facts });
-        else if ("spawn" in action) enqueue.spawnChild("session", { id: action.spawn.context.id, input: action.spawn });
-        else if ("stop" in action) enqueue.stopChild(action.stop);
-        else enqueue.sendTo(action.to, action.event);
-      }
-    }),
-    loadSession: enqueueActions(({ event, enqueue }) => {
-      assertEvent(event, "load");
-      enqueue.spawnChild("session", { id: event.input.context.id, input: event.input });
-    }),
-    evictSessions: enqueueActions(({ event, enqueue }) => {
-      assertEvent(event, "evict");
-      for (const id of event.sessionIds) enqueue.stopChild(id);
-    }),
-  },
-});
-
-/**
- * The arbiter of one floor: supervises the sessions that compete for it, and decides by the rules of
- * docs/use/arbitration.md. `arbitrate` does not depend on the state. The states mirror `context.floor` because viewers
- * of the machine show them: the statecharts of `interlock machines`, and inspectors.
- */
-export const arbiterMachine = machine.createMachine({
-  id: "arbiter",
-  context: ({ input }) => ({ floorId: input.floorId, floor: EMPTY_FLOOR, flags: {} }),
-  on: {
-    "session.*": { actions: "arbitrate" },
-    "run.*": { actions: "arbitrate" },
-    "floor.*": { actions: "arbitrate" },
-    alarm: { actions: "arbitrate" },
-    due: { actions: "arbitrate" },
-    hours: { actions: "arbitrate" },
-    request: { actions: "arbitrate" },
-    left: { actions: "arbitrate" },
-    wait_over: { actions: "arbitrate" },
-    occurs: { actions: "arbitrate" },
-    switched: { actions: "arbitrate" },
-    renumber: { actions: "arbitrate" },
-    load: { actions: "loadSession" },
-    evict: { actions: "evictSessions" },
-  },
-  initial: "free",
-  states: {
-    free: {
-      always: [
-        { guard: "isHeld", target: "held" },
-        { guard: "isReserved", target: "reserved" },
-      ],
-    },
-    held: {
-      always: [
-        { guard: "isReserved", target: "reserved" },
-        { guard: "isFree", target: "free" },
-      ],
-    },
-    reserved: {
-      always: [
-        { guard: "isHeld", target: "held" },
-        { guard: "isFree", target: "free" },
-      ],
-    },
-  },
-});

@@ -5,6 +5,7 @@ import {
   type Restriction,
   restrictionsBy,
 } from "../../config/catalog/catalog.ts";
+import type { Reservation } from "../../protocol/floor.ts";
 import type { SessionId } from "../../protocol/ids.ts";
 import type { FloorTime } from "../../shared/floor-time.ts";
 import type { Contender, DuckedContender, Numbers, QueuedContender } from "./contender.ts";
@@ -82,6 +83,22 @@ export function without(floor: Floor, sessionIds: readonly SessionId[]): Floor {
 /** The contender of the session for which the floor is reserved. */
 export function reservedContender({ reserved, ducked, paused, queued }: Floor): Contender | undefined {
   return reserved && [...ducked, ...paused, ...queued].find((contender) => contender.sessionId === reserved.sessionId);
+}
+
+/** The session in front: the holder, or the one for which the floor is reserved. */
+export const frontOf = (floor: Floor): Contender | undefined => floor.holder ?? reservedContender(floor);
+
+/** The states of the arbiter's machine. */
+export const ARBITER_STATES = ["free", "held", "reserved"] as const;
+
+export function arbiterStateOf({ holder, reserved }: Floor): (typeof ARBITER_STATES)[number] {
+  if (holder) return "held";
+  return reserved ? "reserved" : "free";
+}
+
+/** The floor's reservation as clients see it. */
+export function reservationOf({ reserved }: Floor): Reservation | undefined {
+  return reserved && { sessionId: reserved.sessionId, until: reserved.until };
 }
 
 /**

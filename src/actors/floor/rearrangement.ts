@@ -2,7 +2,7 @@ import type { SessionId } from "../../protocol/ids.ts";
 import type { FloorTime } from "../../shared/floor-time.ts";
 import { rankBeneath, returnBeneath } from "./arbitration.ts";
 import { arrange, byPriority } from "./audible-together.ts";
-import { type Contender, type DuckedContender, withNumbers } from "./contender.ts";
+import { type Contender, type DuckedContender, type Numbers, withNumbers } from "./contender.ts";
 import {
   audible,
   comesBack,
@@ -10,6 +10,7 @@ import {
   everyone,
   type Floor,
   type FloorRules,
+  frontOf,
   isEligible,
   plainContender,
   replaces,
@@ -54,7 +55,7 @@ export function giveFront(floor: Floor, contender: Contender, rules: FloorRules,
 
 /** The contender starts beneath the front (rule 12), and ends the sessions that it replaces, except the front. */
 export function letBeneath(floor: Floor, contender: Contender, rules: FloorRules): Rearrangement {
-  const front = floor.holder ?? reservedContender(floor);
+  const front = frontOf(floor);
   const joined = front && rankBeneath(floor, front, contender, rules);
   if (!joined) throw new Error("the session has no rank beneath the front");
   const isFront = ({ sessionId }: Contender) => sessionId === front.sessionId;
@@ -90,6 +91,27 @@ export function letWait(
   }
   const queued = left.queued.some(isOwn) ? left.queued.map(renew) : [...left.queued, { ...contender, queuedAt: now }];
   return changed(floor, { ...left, queued }, ended);
+}
+
+/** The session is on none of the floor's lists. */
+export function leave(floor: Floor, sessionId: SessionId): Floor {
+  const reserved = floor.reserved?.sessionId === sessionId ? undefined : floor.reserved;
+  return { ...without(floor, [sessionId]), reserved };
+}
+
+/** Contenders get other numbers, and keep their places. `numbersFor` undefined: they keep their own. */
+export function renumber(floor: Floor, numbersFor: (contender: Contender) => Numbers | undefined): Floor {
+  const put = <C extends Contender>(contender: C): C => {
+    const numbers = numbersFor(contender);
+    return numbers ? withNumbers(contender, numbers) : contender;
+  };
+  return {
+    ...floor,
+    holder: floor.holder && put(floor.holder),
+    ducked: floor.ducked.map(put),
+    paused: floor.paused.map(put),
+    queued: floor.queued.map(put),
+  };
 }
 
 /**

@@ -1,5 +1,4 @@
 // Rules C6, C9 and C37 of docs/inside/correctness.md.
-import type { EventFrom } from "xstate";
 import type { Catalog } from "../../config/catalog/catalog.ts";
 import { type FloorId, type SessionId, userOf } from "../../protocol/ids.ts";
 import type { Reply } from "../../protocol/internal/reply.ts";
@@ -7,11 +6,11 @@ import type { Routed } from "../../protocol/routed.ts";
 import { type FloorTime, later } from "../../shared/floor-time.ts";
 import { flow } from "../../shared/flow.ts";
 import type { DeadlineSources, Emitted, Fact, Given, LoggedEvent } from "../facts.ts";
-import { type ArbiterEvent, arbiterMachine } from "../floor/arbiter.ts";
-import type { ArbiterContext } from "../floor/arbiter-step.ts";
-import { everyone, type Floor } from "../floor/floor-state.ts";
+import { type ArbiterEvent, arbitrate } from "../floor/arbiter.ts";
+import type { ArbiterContext, FloorOrder, SeenSessions } from "../floor/arbiter-step.ts";
+import { ARBITER_STATES, arbiterStateOf, EMPTY_FLOOR, everyone, type Floor } from "../floor/floor-state.ts";
 import { givesWayWhenIdle } from "../floor/idle-holder.ts";
-import { MachinePlayer, type MachineState, type Order } from "../machine/machine-player.ts";
+import { MachinePlayer } from "../machine/machine-player.ts";
 import { payerOf, type SessionContext } from "../session/session-context.ts";
 import { deadlineOf } from "../session/session-deadlines.ts";
 import { type SessionInput, sessionMachine } from "../session/session-machine.ts";
@@ -73,7 +72,6 @@ const isCreationOf = ({ type, sessionId }: LoggedEvent, id: SessionId | undefine
 const withRouted = (reply: Reply, routed: Routed): Reply =>
   reply.ok ? { ...reply, routed } : { ...reply, facts: { ...reply.facts, routed } };
 
-const ARBITER = new MachinePlayer(arbiterMachine);
 const SESSION = new MachinePlayer(sessionMachine);
 
 /** A machine threw or broke its contract. The floor's actors may be half-way through a command: drop them. */
@@ -109,9 +107,6 @@ function comesFirst(one: SessionActor, other: SessionActor): boolean {
   return own === others ? one.id < other.id : own < others;
 }
 
-/** What the arbiter sees of a session that is gone. */
-const GONE = { context: undefined };
-
 /** A session's actor: its state and the queue of its events. It handles one event at a time. */
 class SessionActor {
   readonly id: SessionId;
@@ -130,23 +125,28 @@ class SessionActor {
     this.machineState = machineState;
     this.usedAt = usedAt;
   }
-
-  getSnapshot(): { context: unknown } {
-    return this.isGone ? GONE : this.machineState;
-  }
 }
 
 /**
- * The actors of one floor: its arbiter and its sessions. Each is a plain state with a mailbox, stepped by its machine's
- * table. This class collects, in order, their transitions and the facts they emit. It is synchronous and in memory
- * only; the host commits the facts, or drops the actors.
+ * The actors of one floor: its arbiter (`arbitrate`) and its sessions, stepped by their machine's table. Each handles
+ * one event at a time, and what it is sent meanwhile waits in its queue. For example, a silent session gets a message:
+ * it sends `request` to the arbiter, which sends `preempt` to the holder, and `activate` and `turn` back. The holder
+ * handles `preempt` at once. The session is still at work, so `activate` and `turn` follow when its step is over.
+ *
+ * This class collects, in order, the transitions and the facts. It is synchronous and in memory only; the host commits
+ * the facts, or drops the actors.
  */
 export class FloorActors {
   readonly #floorId: FloorId;
-  #arbiter: MachineState<ArbiterContext>;
+  #context: ArbiterContext;
   readonly #forArbiter: ArbiterEvent[] = [];
   #isArbiterBusy = false;
   readonly #sessions: Record<SessionId, SessionActor> = Object.create(null);
+  readonly #seen: SeenSessions = {
+    sessionOf: (id) => this.#living(id)?.machineState.context,
+    scheduledCount: () =>
+      this.#all.filter(({ isGone, machineState }) => !isGone && machineState.context.schedule !== undefined).length,
+  };
   /** The result of `#all`; undefined once a session was added or evicted. */
   #list: readonly SessionActor[] | undefined;
   #facts: Fact[] = [];
@@ -156,7 +156,7 @@ export class FloorActors {
   #needed: ReadonlySet<SessionId> | undefined;
   /** `neededIds` as of the last `evict`: while it is the same set, there is nothing to evict. */
   #neededLast: ReadonlySet<SessionId> | undefined;
-  #written: { arbiter: MachineState<ArbiterContext>; json: string } | undefined;
+  #written: { context: ArbiterContext; json: string } | undefined;
   #broken: { cause: unknown } | undefined;
   /** The earliest deadline; undefined once it may have changed. */
   #next: { by: Catalog; due: Due | undefined } | undefined;
@@ -172,17 +172,14 @@ export class FloorActors {
     this.#floorId = floorId;
     this.#lastNow = lastNow;
     if (!saved) {
-      this.#arbiter = ARBITER.start({ floorId }).state;
+      this.#context = { floorId, floor: EMPTY_FLOOR, flags: {} };
       return;
     }
     const { status, value, context } = saved.arbiter;
-    if (status !== "active") throw new BrokenActors(floorId, new Error(`the arbiter's status is ${status}`));
-    this.#arbiter = this.#restore(ARBITER, value, context as ArbiterContext);
-    for (const { lifecycle, activity, context } of saved.sessions) {
-      const { id } = context;
-      const machineState = new SessionMachineState(this.#restore(SESSION, { lifecycle, activity }, context));
-      this.#sessions[id] = new SessionActor(id, machineState);
-    }
+    const isKnown = status === "active" && ARBITER_STATES.some((state) => state === value);
+    if (!isKnown) throw new BrokenActors(floorId, new Error(`the arbiter is ${status}, ${JSON.stringify(value)}`));
+    this.#context = context as ArbiterContext;
+    for (const session of saved.sessions) this.#sessions[session.context.id] = this.#restore(session);
     const lost = [...this.neededIds()].find((id) => !this.has(id));
     if (lost !== undefined) throw new BrokenActors(floorId, new Error(`session ${lost} is missing`));
   }
@@ -194,8 +191,8 @@ export class FloorActors {
    */
   copy({ floor, session, lastNow = this.#lastNow }: Alteration = {}): FloorActors {
     const copy = new FloorActors(this.#floorId, undefined, lastNow);
-    const { at, context } = this.#arbiter;
-    copy.#arbiter = floor ? { at, context: { ...context, floor: floor(context.floor) } } : this.#arbiter;
+    const context = this.#context;
+    copy.#context = floor ? { ...context, floor: floor(context.floor) } : context;
     for (const { id, machineState, usedAt } of this.#all) {
       const { lifecycle } = machineState.value;
       if (lifecycle === "archived" || lifecycle === "deleted") continue;
@@ -208,7 +205,7 @@ export class FloorActors {
   }
 
   get context(): ArbiterContext {
-    return this.#arbiter.context;
+    return this.#context;
   }
 
   has(sessionId: SessionId): boolean {
@@ -231,7 +228,7 @@ export class FloorActors {
 
   /** Add a session that was loaded from its row. */
   load(input: SessionInput): void {
-    this.#guard(() => this.#sendToArbiter({ type: "load", input }));
+    this.#guard(() => this.#spawn(input));
     this.#sessions[input.context.id]!.isTouched = false;
   }
 
@@ -276,7 +273,7 @@ export class FloorActors {
    * Step the machines by one command. Due deadlines are carried out before it, and those that it makes due after it.
    * @throws BrokenActors if a machine throws, or does not answer exactly once; drop the actors then
    */
-  apply(command: Extract<ArbiterEvent, { given: unknown }>): CommandResult {
+  apply(command: ArbiterEvent): CommandResult {
     this.#facts = [];
     let begun = 0;
     this.#guard(() => {
@@ -348,12 +345,11 @@ export class FloorActors {
     const gone = others.filter(({ isGone }) => isGone);
     const idle = others.filter(({ isGone }) => !isGone).sort((one, other) => one.usedAt - other.usedAt);
     const sessionIds = [...gone, ...idle.slice(0, Math.max(0, idle.length - MAX_WARM))].map(({ id }) => id);
+    for (const id of sessionIds) delete this.#sessions[id];
     if (sessionIds.length > 0) {
-      this.#guard(() => this.#sendToArbiter({ type: "evict", sessionIds }));
-      for (const id of sessionIds) delete this.#sessions[id];
       this.#list = undefined;
+      this.#next = undefined;
     }
-    this.#needed = needed;
     this.#neededLast = needed;
     return sessionIds;
   }
@@ -375,11 +371,11 @@ export class FloorActors {
    * rows hold them. The text is reused while the arbiter stays as it is.
    */
   persist(): string {
-    const arbiter = this.#arbiter;
-    if (this.#written?.arbiter !== arbiter) {
-      const context = JSON.stringify(arbiter.context);
-      const json = `{"status":"active","value":"${arbiter.at.value}","historyValue":{},"context":${context}}`;
-      this.#written = { arbiter, json };
+    const context = this.#context;
+    if (this.#written?.context !== context) {
+      const value = arbiterStateOf(context.floor);
+      const text = `{"status":"active","value":"${value}","historyValue":{},"context":${JSON.stringify(context)}}`;
+      this.#written = { context, json: text };
     }
     return this.#written.json;
   }
@@ -498,20 +494,17 @@ export class FloorActors {
     this.#facts.push(...rung.filter(({ type }) => type !== "reply"));
   }
 
-  #restore<Context>(
-    player: { restore: (value: unknown, context: Context) => MachineState<Context> },
-    value: unknown,
-    context: Context,
-  ): MachineState<Context> {
+  #restore({ lifecycle, activity, context }: SessionInput): SessionActor {
     try {
-      return player.restore(value, context);
+      const machineState = new SessionMachineState(SESSION.restore({ lifecycle, activity }, context));
+      return new SessionActor(context.id, machineState);
     } catch (error) {
       throw new BrokenActors(this.#floorId, error);
     }
   }
 
   /** The session that handles the command itself; undefined if the arbiter handles it. */
-  #addressee(command: Extract<ArbiterEvent, { given: unknown }>): SessionActor | undefined {
+  #addressee(command: ArbiterEvent): SessionActor | undefined {
     if (!("sessionId" in command) || command.sessionId === undefined || NEEDS_ARBITER.has(command.type))
       return undefined;
     return this.#living(command.sessionId);
@@ -533,35 +526,33 @@ export class FloorActors {
 
   #stepArbiter(event: ArbiterEvent): void {
     flow.onHop?.("step", `the arbiter: ${event.type}`);
-    const { state, emitted, orders } = ARBITER.step(
-      this.#arbiter,
-      event as EventFrom<typeof arbiterMachine>,
-      this.#sessions,
-    );
-    if (state.context !== this.#arbiter.context) {
+    const { context, facts, orders } = arbitrate(this.#context, event, this.#seen);
+    if (context !== this.#context) {
       this.#needed = undefined;
       this.#next = undefined;
     }
-    this.#arbiter = state;
-    this.#keep(emitted);
-    for (const order of orders) this.#performOrder(order);
+    this.#context = context;
+    this.#facts.push(...facts);
+    for (const order of orders) this.#carryOut(order);
   }
 
-  #performOrder(order: Order): void {
-    if (order.kind === "spawn") return this.#spawn(order.id as SessionId, order.input as SessionInput);
-    const id = order.kind === "stop" ? order.id : typeof order.to === "object" ? order.to.id : undefined;
-    const session = id === undefined ? undefined : this.#living(id as SessionId);
-    if (order.kind === "stop") {
-      if (!session) return;
-      session.waiting.length = 0;
-      session.isGone = true;
-      this.#needed = undefined;
-      this.#next = undefined;
-    } else if (session) this.#sendToSession(session, order.event as SessionEvent);
-    else throw new Error(`${order.event.type} was sent to ${id ?? order.to}, which the arbiter does not know`);
+  #carryOut(order: FloorOrder): void {
+    if ("spawn" in order) return this.#spawn(order.spawn);
+    if ("to" in order) {
+      const session = this.#living(order.to);
+      if (!session) throw new Error(`${order.event.type} was sent to ${order.to}, which the arbiter does not know`);
+      return this.#sendToSession(session, order.event);
+    }
+    const session = this.#living(order.stop);
+    if (!session) return;
+    session.waiting.length = 0;
+    session.isGone = true;
+    this.#needed = undefined;
+    this.#next = undefined;
   }
 
-  #spawn(id: SessionId, input: SessionInput): void {
+  #spawn(input: SessionInput): void {
+    const { id } = input.context;
     const session = new SessionActor(id, new SessionMachineState(SESSION.start(input).state), ++this.#steps);
     session.isTouched = true;
     this.#sessions[id] = session;
@@ -584,11 +575,10 @@ export class FloorActors {
     const { state, emitted, orders } = SESSION.step(before, event);
     const after = state === before ? before : new SessionMachineState(state);
     session.machineState = after;
-    this.#keep(emitted);
+    for (const { facts } of emitted as readonly Emitted[]) this.#facts.push(...facts);
     for (const order of orders) {
-      if (order.kind === "send" && order.to === "self") session.waiting.push(order.event as SessionEvent);
-      else if (order.kind === "send" && order.to === "parent") this.#sendToArbiter(order.event as ArbiterEvent);
-      else throw new Error(`a session may not ${order.kind} actors`);
+      if (order.to === "self") session.waiting.push(order.event as SessionEvent);
+      else this.#sendToArbiter(order.event as ArbiterEvent);
     }
     const { id } = session;
     session.usedAt = ++this.#steps;
@@ -598,10 +588,6 @@ export class FloorActors {
     if (isKept(before) !== isKept(after)) this.#needed = undefined;
     const data = transitionOf(before, after, event);
     if (data) this.#facts.push({ type: "event", event: { type: "session_transition", sessionId: id, data } });
-  }
-
-  #keep(emitted: readonly unknown[]): void {
-    for (const { facts } of emitted as readonly Emitted[]) for (const fact of facts) this.#facts.push(fact);
   }
 
   #show(reply: Reply): Reply {

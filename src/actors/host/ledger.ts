@@ -19,7 +19,7 @@ import type {
   WebhookNotice,
 } from "../../store/store.ts";
 import type { BegunTurn, DeadlineSources, DraftClose, Fact, UsedTokens } from "../facts.ts";
-import { reservationOf } from "../floor/arbiter-step.ts";
+import { reservationOf } from "../floor/floor-state.ts";
 import { lastFailedAt, oldestRunAt } from "../session/listed-runs.ts";
 import { READ_APART_MS } from "../session/session-schedule.ts";
 import { type CountedTurns, usageCounts } from "./budgets.ts";

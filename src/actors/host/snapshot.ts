@@ -4,13 +4,15 @@ import type { FloorId, FloorSeq, MessageId, Seq, SessionId } from "../../protoco
 import type { Message } from "../../protocol/message.ts";
 import type { FloorTime } from "../../shared/floor-time.ts";
 import type { FloorRecord, FloorStore, LogStore, SessionRow } from "../../store/store.ts";
-import { arbiterMachine } from "../floor/arbiter.ts";
 import { recallSession } from "../session/session-context.ts";
 import type { SessionInput } from "../session/session-machine.ts";
 import { FloorActors } from "./floor-actors.ts";
 
 /** The format of the snapshots that this release writes and reads (rule C24). */
 export const SNAPSHOT_FORMAT = 1;
+
+/** The id of the machine whose state it holds: `arbiterMachine`. */
+const MACHINE = "arbiter";
 
 /** The content of a floor's row without its columns. */
 export interface FloorSnapshot {
@@ -44,7 +46,7 @@ export function writeSnapshot(
 ): string {
   const ids = JSON.stringify([...sessionIds]);
   const due = outside === undefined ? "" : `"outside":${outside},`;
-  return `{"machine":"${arbiterMachine.id}","lastNow":${lastNow},${due}"sessions":${ids},"actors":${actors}}`;
+  return `{"machine":"${MACHINE}","lastNow":${lastNow},${due}"sessions":${ids},"actors":${actors}}`;
 }
 
 /**
@@ -55,7 +57,7 @@ export function writeSnapshot(
 export function readSnapshot({ snapshot, format }: FloorRecord): FloorSnapshot {
   if (format !== SNAPSHOT_FORMAT) throw new AppError("unavailable", "this floor was written by another release");
   const parsed = parse(snapshot);
-  if (!isRecord(parsed) || parsed["machine"] !== arbiterMachine.id) {
+  if (!isRecord(parsed) || parsed["machine"] !== MACHINE) {
     throw new BrokenSnapshot("another machine wrote it");
   }
   const { lastNow, outside, sessions, actors } = parsed;

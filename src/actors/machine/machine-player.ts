@@ -18,30 +18,23 @@ export interface MachineStep<Context> {
   readonly orders: readonly Order[];
 }
 
-/** An event for another machine or for itself, or a machine to start or stop. */
-export type Order =
-  | { kind: "send"; to: "parent" | "self" | { id: string }; event: { type: string } }
-  | { kind: "spawn"; src: string; id: string; input: unknown }
-  | { kind: "stop"; id: string };
-
-/** The machines that a machine has spawned, as its actions see them in `self.getSnapshot().children`. */
-export type Children = Record<string, { getSnapshot(): { context: unknown } }>;
+/** An event that the machine sends. */
+export interface Order {
+  readonly to: "parent" | "self";
+  readonly event: { type: string };
+}
 
 const NONE: readonly never[] = Object.freeze([]);
-const NO_CHILDREN: Children = Object.freeze({});
 /** The most `always` steps after one event; XState has no such limit. */
 const MAX_ALWAYS = 100;
 
 /** The methods of XState's `enqueue` that Interlock's machines use. */
 class Enqueue {
-  readonly self: object;
+  /** What `sendTo` sends to: a machine sends to itself and to its parent only. */
+  readonly self = {};
   context: unknown;
   emitted: unknown[] | undefined;
   orders: Order[] | undefined;
-
-  constructor(self: object) {
-    this.self = self;
-  }
 
   readonly assign = (values: object): void => {
     for (const key in values) {
@@ -55,19 +48,13 @@ class Enqueue {
     this.emitted.push(event);
   };
 
-  readonly sendParent = (event: { type: string }): void => this.#order({ kind: "send", to: "parent", event });
+  readonly sendParent = (event: { type: string }): void => this.#order({ to: "parent", event });
 
   readonly sendTo = (target: unknown, event: { type: string }): void => {
-    if (typeof target === "string") return this.#order({ kind: "send", to: { id: target }, event });
     const receiver = typeof target === "function" ? target({ context: this.context, self: this.self }) : target;
-    if (receiver !== this.self) throw new TypeError("sendTo: a child is named by its id");
-    this.#order({ kind: "send", to: "self", event });
+    if (receiver !== this.self) throw new TypeError("sendTo: a machine sends to itself and to its parent only");
+    this.#order({ to: "self", event });
   };
-
-  readonly spawnChild = (src: string, { id, input }: { id: string; input?: unknown }): void =>
-    this.#order({ kind: "spawn", src, id, input });
-
-  readonly stopChild = (id: string): void => this.#order({ kind: "stop", id });
 
   #order(order: Order): void {
     this.orders ??= [];
@@ -81,30 +68,24 @@ class Enqueue {
  */
 export class MachinePlayer<Machine extends AnyStateMachine> {
   readonly table;
-  readonly #enqueue: Enqueue;
-  #children = NO_CHILDREN;
+  readonly #enqueue = new Enqueue();
 
   /** @throws UnknownToTable */
   constructor(machine: Machine) {
     this.table = compileMachine(machine);
-    this.#enqueue = new Enqueue({ getSnapshot: () => ({ children: this.#children }) });
   }
 
   start(input: InputFrom<Machine>): MachineStep<ContextFrom<Machine>> {
     const { config } = this.table.machine as unknown as { config: { context?: unknown } };
     const context = typeof config.context === "function" ? config.context({ input }) : (config.context ?? {});
-    this.#open(context, NO_CHILDREN);
+    this.#open(context);
     const event = { type: "xstate.init", input };
     return this.#close(undefined, this.#stabilize(this.table.initial, event));
   }
 
   /** @throws the exception of one of the machine's actions; `state` is unchanged */
-  step(
-    state: MachineState<ContextFrom<Machine>>,
-    event: EventFrom<Machine>,
-    children = NO_CHILDREN,
-  ): MachineStep<ContextFrom<Machine>> {
-    this.#open(state.context, children);
+  step(state: MachineState<ContextFrom<Machine>>, event: EventFrom<Machine>): MachineStep<ContextFrom<Machine>> {
+    this.#open(state.context);
     const selected = this.#select(this.table.rowOf(state.at, (event as { type: string }).type), event);
     const at = selected.length === 0 ? state.at : this.#move(state.at, selected, event);
     return this.#close(state, this.#stabilize(at, event));
@@ -164,11 +145,10 @@ export class MachinePlayer<Machine extends AnyStateMachine> {
     return this.table.after(at, edges);
   }
 
-  #open(context: unknown, children: Children): void {
+  #open(context: unknown): void {
     this.#enqueue.context = context;
     this.#enqueue.emitted = undefined;
     this.#enqueue.orders = undefined;
-    this.#children = children;
   }
 
   #close(before: MachineState<ContextFrom<Machine>> | undefined, at: Configuration): MachineStep<ContextFrom<Machine>> {

@@ -1,7 +1,8 @@
 import { afterEach, describe, expect, onTestFinished, test, vi } from "vitest";
+import type * as Arbiter from "../../../src/actors/floor/arbiter.ts";
 import type * as Arbitration from "../../../src/actors/floor/arbitration.ts";
 import type { Contender } from "../../../src/actors/floor/contender.ts";
-import type * as Grants from "../../../src/actors/floor/grants.ts";
+import { without } from "../../../src/actors/floor/floor-state.ts";
 import type * as Rearrangement from "../../../src/actors/floor/rearrangement.ts";
 import { matrixText } from "../../../src/cli/check/matrix-text.ts";
 import { proveCatalog } from "../../../src/cli/prove.ts";
@@ -34,7 +35,7 @@ vi.mock("../../../src/actors/floor/arbitration.ts", (original) => wrapped(origin
 vi.mock("../../../src/actors/floor/rearrangement.ts", (original) =>
   wrapped(original as never, "giveFront", "letBeneath", "letWait", "settle"),
 );
-vi.mock("../../../src/actors/floor/grants.ts", (original) => wrapped(original as never, "forget"));
+vi.mock("../../../src/actors/floor/arbiter.ts", (original) => wrapped(original as never, "arbitrate"));
 
 afterEach(() => {
   planted.rules = {};
@@ -43,17 +44,20 @@ afterEach(() => {
 type Decide = typeof Arbitration.decide;
 type GiveFront = typeof Rearrangement.giveFront;
 type Settle = typeof Rearrangement.settle;
-type Forget = typeof Grants.forget;
+type Arbitrate = typeof Arbiter.arbitrate;
 
 /** A session that leaves the floor while it is paused stays in the list of those that come back. */
-const keepsPaused = (pausedBy: "user" | "yield") => (forget: Forget, step: Parameters<Forget>[0], id: never) => {
-  const { holder, ducked } = step.floor;
-  const contender = [holder, ...ducked].find((each) => each?.sessionId === id) as Contender | undefined;
-  forget(step, id);
-  const context = step.sessionOf(id);
-  if (!contender || context?.pausedBy !== pausedBy || context.archivedAt !== undefined) return;
-  step.floor = { ...step.floor, paused: [contender, ...step.floor.paused] };
-};
+const keepsPaused =
+  (pausedBy: "user" | "yield") =>
+  (arbitrate: Arbitrate, ...[context, event, sessions]: Parameters<Arbitrate>) => {
+    const { holder, ducked, paused } = context.floor;
+    const id = event.type === "left" ? event.sessionId : undefined;
+    const contender = [holder, ...ducked].find((each) => each && each.sessionId === id) as Contender | undefined;
+    const session = contender && sessions.sessionOf(contender.sessionId);
+    if (session?.pausedBy !== pausedBy || session.archivedAt !== undefined) return arbitrate(context, event, sessions);
+    const floor = { ...without(context.floor, [session.id]), paused: [contender as Contender, ...paused] };
+    return arbitrate({ ...context, floor }, { type: "due", given: event.given }, sessions);
+  };
 
 const AGENTS = [
   { name: "music", priority: 20, when_preempted: "duck", adapter: { kind: "external" }, lease: "5s" },
@@ -112,11 +116,11 @@ const wakesDisabled = {
 
 const PLANTED: readonly [fault: string, found: string, moves: number, rules: Record<string, unknown>][] = [
   ["an arbiter that forgets to pause the holder", "invariant 1:", 2, pausesNobody],
-  ["one that resumes a user-paused session", "invariant 4: its user paused", 2, { forget: keepsPaused("user") }],
+  ["one that resumes a user-paused session", "invariant 4: its user paused", 2, { arbitrate: keepsPaused("user") }],
   ["one that lets an equal priority through", "invariant rules 5 and 6:", 2, letsEqualsThrough],
   ["sound before silence", "invariant 1:", 2, soundsFirst],
   ["a critical agent that is ducked", "invariant 11:", 2, ducksCritical],
-  ["a stale session that is woken", "invariant 14:", 2, { forget: keepsPaused("yield") }],
+  ["a stale session that is woken", "invariant 14:", 2, { arbitrate: keepsPaused("yield") }],
   ["a disabled agent that is woken", "invariant 17:", 4, wakesDisabled],
 ];
 

@@ -1,7 +1,8 @@
+import { accept } from "../../../src/actors/facts.ts";
+import type * as Arbiter from "../../../src/actors/floor/arbiter.ts";
 import type * as Arbitration from "../../../src/actors/floor/arbitration.ts";
 import type { Contender } from "../../../src/actors/floor/contender.ts";
 import type { Floor, FloorRules } from "../../../src/actors/floor/floor-state.ts";
-import type * as Grants from "../../../src/actors/floor/grants.ts";
 import type * as Rearrangement from "../../../src/actors/floor/rearrangement.ts";
 import type * as SessionDeadlines from "../../../src/actors/session/session-deadlines.ts";
 import type * as Turns from "../../../src/actors/session/turns.ts";
@@ -27,7 +28,7 @@ const firm = <C extends Contender>({ yieldsTo: _, ...contender }: C) => contende
 interface Modules {
   arbitration: typeof Arbitration;
   rearrangement: typeof Rearrangement;
-  grants: typeof Grants;
+  arbiter: typeof Arbiter;
   turns: typeof Turns;
   deadlines: typeof SessionDeadlines;
 }
@@ -101,9 +102,19 @@ export const LEFT_OUT = {
     }),
   },
   "P: a stop forgets the session for which the floor is reserved": {
-    grants: ({ stoppable }) => ({ stoppable: (step) => (step.floor.holder ? stoppable(step) : []) }),
+    arbiter: ({ arbitrate }) => ({
+      arbitrate: (context, event, sessions) =>
+        event.type === "floor.stop" && !context.floor.holder
+          ? { context, facts: [accept({ archived: [] })], orders: [] }
+          : arbitrate(context, event, sessions),
+    }),
   },
-  "N: a new catalogue renumbers no session": { grants: () => ({ renumber() {} }) },
+  "N: a new catalogue renumbers no session": {
+    arbiter: ({ arbitrate }) => ({
+      arbitrate: (context, event, sessions) =>
+        arbitrate(context, event.type === "renumber" ? { type: "hours", given: event.given } : event, sessions),
+    }),
+  },
 } satisfies Record<string, Faults>;
 
 /** The module, with the functions of the fault that is in force. */

@@ -1,11 +1,12 @@
 import { type AnyActorRef, createActor, type InspectionEvent, type SnapshotFrom } from "xstate";
 import type { Emitted, Fact, Given } from "../../../src/actors/facts.ts";
-import { type ArbiterEvent, arbiterMachine } from "../../../src/actors/floor/arbiter.ts";
+import type { ArbiterEvent } from "../../../src/actors/floor/arbiter.ts";
+import { arbiterMachine } from "../../../src/actors/floor/arbiter-machine.ts";
 import { givesWayWhenIdle } from "../../../src/actors/floor/idle-holder.ts";
 import { NEEDS_ARBITER } from "../../../src/actors/host/floor-actors.ts";
 import { type SessionValue, sessionView, writtenState } from "../../../src/actors/session/session-context.ts";
 import { deadlineOf } from "../../../src/actors/session/session-deadlines.ts";
-import type { SessionInput, sessionMachine } from "../../../src/actors/session/session-machine.ts";
+import type { sessionMachine } from "../../../src/actors/session/session-machine.ts";
 import type { SessionCommand } from "../../../src/actors/session/session-step.ts";
 import type { Transition } from "../../../src/protocol/event.ts";
 import type { FloorId, SessionId } from "../../../src/protocol/ids.ts";
@@ -54,7 +55,7 @@ export class XstateFloor {
   }
 
   /** @throws the error that a machine threw */
-  deliver(command: Extract<ArbiterEvent, { given: unknown }>): CommandResult {
+  deliver(command: ArbiterEvent): CommandResult {
     this.#facts = [];
     const { given } = command;
     this.#catchUp(given, "-");
@@ -113,10 +114,6 @@ export class XstateFloor {
       if (due && due.at < wakeAt) due.session!.send({ type: "due", what: due.what, given: own });
       else this.#arbiter.send({ type: "due", given: own });
     }
-  }
-
-  bring(input: SessionInput): void {
-    this.#arbiter.send({ type: "load", input });
   }
 
   /** The persisted snapshot after a round trip through JSON. */

@@ -28,7 +28,7 @@ vi.mock("../../../src/actors/floor/arbitration.ts", async (load) =>
 vi.mock("../../../src/actors/floor/rearrangement.ts", async (load) =>
   (await faulty()).withFaults("rearrangement", await load()),
 );
-vi.mock("../../../src/actors/floor/grants.ts", async (load) => (await faulty()).withFaults("grants", await load()));
+vi.mock("../../../src/actors/floor/arbiter.ts", async (load) => (await faulty()).withFaults("arbiter", await load()));
 vi.mock("../../../src/actors/session/turns.ts", async (load) => (await faulty()).withFaults("turns", await load()));
 vi.mock("../../../src/actors/session/session-deadlines.ts", async (load) =>
   (await faulty()).withFaults("deadlines", await load()),

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { setup } from "xstate";
-import { arbiterMachine } from "../../../src/actors/floor/arbiter.ts";
+import { arbiterMachine } from "../../../src/actors/floor/arbiter-machine.ts";
 import { chartOf } from "../../../src/actors/machine/machine-chart.ts";
 import { mermaidOf } from "../../../src/actors/machine/mermaid.ts";
 import { sessionMachine } from "../../../src/actors/session/session-machine.ts";

@@ -263,7 +263,7 @@ test("a machine with more states than a table may have is refused", () => {
   expect(() => compileMachine(machine)).toThrow("m: the table does not support machines with more than 4096 states");
 });
 
-test("a function as an assigned value, or an event to an actor without an id, is refused", () => {
+test("a function as an assigned value, or an event to another machine, is refused", () => {
   const play = (work: Parameters<typeof enqueueActions>[0]) => {
     const machine = createMachine({ id: "m", context: {}, ...one({ on: { go: { actions: "work" } } }) });
     const player = new MachinePlayer(machine.provide({ actions: { work: enqueueActions(work as never) } } as never));
@@ -271,6 +271,6 @@ test("a function as an assigned value, or an event to an actor without an id, is
   };
   expect(() => play(({ enqueue }) => enqueue.assign({ n: () => 1 }))).toThrow("assign: n is a function");
   expect(() => play(({ enqueue }) => enqueue.sendTo({} as never, { type: "x" } as never))).toThrow(
-    "sendTo: a child is named by its id",
+    "sendTo: a machine sends to itself and to its parent only",
   );
 });

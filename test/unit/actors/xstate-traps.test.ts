@@ -3,7 +3,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { createActor, type InspectionEvent } from "xstate";
-import { arbiterMachine } from "../../../src/actors/floor/arbiter.ts";
+import { arbiterMachine } from "../../../src/actors/floor/arbiter-machine.ts";
 import { BrokenActors, FloorActors, type SavedFloor } from "../../../src/actors/host/floor-actors.ts";
 import { memoryOf } from "../../../src/actors/session/session-context.ts";
 import type { SessionInput } from "../../../src/actors/session/session-machine.ts";
