@@ -229,7 +229,7 @@ function grant(
 ): Decision {
   if (decision.reason === "already_holder") return renewHolder(step, contender, decision);
   const arrange = decision.reason === "beneath" ? letBeneath : giveFront;
-  return bringUp(step, contender, verb, decision, arrange(step.floor, contender, currentRules(step)), turnFollows);
+  return makeAudible(step, contender, verb, decision, arrange(step.floor, contender, currentRules(step)), turnFollows);
 }
 
 /**
@@ -269,7 +269,7 @@ function renewRefused(step: ArbiterStep, to: SessionId, numbers: Numbers): void 
  * ducked ones; then this session gets its place, and last the sessions that return beneath it (invariant 3).
  * @returns the logged decision, with its effects on other sessions
  */
-function bringUp(
+function makeAudible(
   step: ArbiterStep,
   contender: Contender,
   verb: "activate" | "resume",
@@ -389,7 +389,13 @@ function settleAndNotify(step: ArbiterStep, reason = "resumed", delayMs?: number
   rearrange(step, { floor: step.floor, moves: restricted }, "restricted");
   if (!woken) return next.floor === step.floor ? undefined : rearrange(step, next, reason);
   const decision = wakeDecision(woken.contender, woken.reason, given.catalog.agents);
-  bringUp(step, plainContender(woken.contender), woken.reason === "resumed" ? "resume" : "activate", decision, next);
+  makeAudible(
+    step,
+    plainContender(woken.contender),
+    woken.reason === "resumed" ? "resume" : "activate",
+    decision,
+    next,
+  );
 }
 
 /** A session has switched its agent: the floor settles with the new numbers. */
