@@ -41,8 +41,8 @@ const machine = setup({
 
 /**
  * The arbiter of one floor, as viewers show it: the statecharts of `interlock machines`, and inspectors. A node calls
- * `arbitrate` itself, because its decisions do not depend on the state, which follows from the floor (`arbiterStateOf`).
- * A test runs both and compares them.
+ * `arbitrate` itself, because its decisions do not depend on the state, which follows from the floor. A test runs both
+ * and compares them.
  */
 export const arbiterMachine = machine.createMachine({
   id: "arbiter",
