@@ -2,6 +2,7 @@ import type { FormEvent, KeyboardEvent } from "react";
 import type { Session } from "../../src/protocol/session.ts";
 import { useClient } from "../../src/react/hooks.ts";
 import { useHere } from "../moment/here.tsx";
+import { whenOf } from "../moment/time-text.ts";
 import { isSendKey } from "../parts/commands/field-keys.ts";
 import { Outcome } from "../parts/commands/outcome.tsx";
 import { useDraft } from "../parts/commands/use-draft.ts";
@@ -17,7 +18,7 @@ export const MAX_TEXT = 262_144;
  * Sends a message to the session. A text that the server did not accept stays in the field, with the reason beside it.
  */
 export function Composer({ session }: { session: Session }) {
-  const { say } = useWords();
+  const { say, language } = useWords();
   const client = useClient();
   const { agents } = useHere();
   const lastCommand = useAct();
@@ -39,6 +40,10 @@ export function Composer({ session }: { session: Session }) {
     void send();
   };
   if (isOver) return <p className={styles["quiet"]}>{say("session.over")}</p>;
+  if (session.schedule)
+    return (
+      <p className={styles["quiet"]}>{say("session.scheduled", { time: whenOf(session.schedule.at, language) })}</p>
+    );
   if (isExternal(agents, session)) return <p className={styles["quiet"]}>{say("session.external")}</p>;
   return (
     <form className={styles["composer"]} onSubmit={submit}>

@@ -83,6 +83,7 @@ function State({ session }: { session: Session }) {
         <Fact name={say("facts.waits")}>{queuedAt !== undefined && whenOf(queuedAt, language)}</Fact>
         <Fact name={say("facts.asks")}>{session.schedule && whenOf(session.schedule.at, language)}</Fact>
         <Fact name={say("facts.every")}>{session.schedule?.every && <code>{session.schedule.every}</code>}</Fact>
+        <Fact name={say("facts.begins")}>{session.schedule?.content}</Fact>
         <Fact name={say("facts.level")}>{level !== undefined && `${level} dB`}</Fact>
         <Fact name={say("facts.begun")}>{whenOf(createdAt, language)}</Fact>
         <Fact name={say("facts.active")}>{whenOf(lastActivityAt, language)}</Fact>
@@ -146,7 +147,7 @@ function Origin({ session }: { session: Session }) {
   const { say } = useWords();
   const { linkTo, isLive } = useHere();
   const lastCommand = useAct();
-  const { id, userId, zone, group, workspaceId, ownerId, origin, replacedBy } = session;
+  const { id, userId, zone, group, workspaceId, ownerId, origin, series, replacedBy } = session;
   const from = origin?.sessionId;
   return (
     <section aria-labelledby="facts-session">
@@ -167,6 +168,9 @@ function Origin({ session }: { session: Session }) {
               {from !== undefined && isLive && <a href={linkTo("session", { sessionId: from })}>{from}</a>}
             </>
           )}
+        </Fact>
+        <Fact name={say("facts.series")}>
+          {series !== undefined && <a href={linkTo("session", { sessionId: series })}>{series}</a>}
         </Fact>
         <Fact name={say("facts.replacedby")}>
           {replacedBy !== undefined && <a href={linkTo("session", { sessionId: replacedBy })}>{replacedBy}</a>}

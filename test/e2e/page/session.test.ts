@@ -327,6 +327,40 @@ describePage("the session view", (open) => {
     await page.getByText("租约剩余 1 天", { exact: true }).waitFor();
   });
 
+  test("a session that waits for its time says when it asks and takes no messages, and asks while the page is open", async () => {
+    const user = new E2eClient(node);
+    const morning = { every: "0 7 * * mon-fri", timezone: "Europe/Berlin", content: "Good morning!" };
+    const series = (await accepted(user.askToCreate({ agentId: "general", title: "Briefing", ...morning }))).session;
+    const page = await open(addressOf(node, "session", series), { viewport: { width: 1920, height: 1080 } });
+    await page.getByText(/^It waits until .*:00:00, and takes no messages before\.$/).waitFor();
+    expect(await page.getByLabel("Say something").count()).toBe(0);
+    const facts = page.getByRole("region", { name: "Facts" });
+    await facts.getByText("0 7 * * mon-fri").waitFor();
+    await facts.getByText("Good morning!").waitFor();
+    const list = page.getByRole("region", { name: "Sessions" }).first();
+    await list.getByRole("link", { name: /Briefing.* asks at / }).waitFor();
+    await page.getByRole("button", { name: "中文" }).click();
+    await page.getByText(/^它等到 .*，在此之前不接收消息。$/).waitFor();
+    await page.getByRole("button", { name: "English" }).click();
+    // It is no series any more, and its time comes.
+    await accepted(node.post(`/session/${series.id}/schedule`, { in: "1s" }));
+    await messagesOn(page).getByText("You said: Good morning!").waitFor();
+    await page.getByLabel("Say something").waitFor();
+    await facts.getByText("0 7 * * mon-fri").waitFor({ state: "detached" });
+  });
+
+  test("a series that is archived on the page asks no more", async () => {
+    const user = new E2eClient(node);
+    const every = { every: "* * * * *", timezone: "UTC" };
+    const series = (await accepted(user.askToCreate({ agentId: "general", title: "Minutes", ...every }))).session;
+    const page = await open(addressOf(node, "session", series));
+    await page.getByRole("button", { name: "Archive", exact: true }).click();
+    await page.getByText("This session is archived: it can be read, and takes no more messages.").waitFor();
+    const { session } = (await node.get(`/session/${series.id}`)).body;
+    expect(session).toMatchObject({ state: "archived" });
+    expect(session).not.toHaveProperty("schedule");
+  });
+
   test("a session is renamed, archived, and found again by its words, in the archive too; without modes it shows none", async () => {
     const { page } = await openMade(open, makeSession("general"));
     await page.getByRole("button", { name: "Rename", exact: true }).click();
