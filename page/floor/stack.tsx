@@ -162,7 +162,7 @@ function Card({ session, isFront = false, rank, effect }: CardProps) {
   const lastCommand = useAct();
   const { act, isBusy } = lastCommand;
   const [isAborting, setAborting] = useState(false);
-  const { id, title, agentId, priority, interruptible, level, activity, state } = session;
+  const { id, title, agentId, priority, state } = session;
   const look: Look = lookOf(session);
   const stateSentence = useStateSentence();
   const name = agentName(agentId);
@@ -201,14 +201,7 @@ function Card({ session, isFront = false, rank, effect }: CardProps) {
           </p>
         )}
       </div>
-      <p className={styles["quiet"]}>
-        <Since session={session} />
-        {level !== undefined && ` · ${level} dB`}
-        {isHeld(session) && ` · ${say("stack.held", { activity: say(`state.${activity}`) })}`}
-        {isFront && ` · ${say(interruptible ? "agents.interruptible" : "agents.uninterruptible")}`}
-        {session.leaseMs !== undefined && <LeaseLeft session={session} />}
-        {!isFront && <Reason session={session} />}
-      </p>
+      <StateLine session={session} isFront={isFront} />
       {session.failure && (
         <p className={styles["failure"]}>
           {failureText({ code: session.failure.errorCode, message: session.failure.message }, say)}
@@ -240,6 +233,22 @@ function Card({ session, isFront = false, rank, effect }: CardProps) {
       <Outcome of={lastCommand} />
       {isFront && !isExternal(agents, session) && <Talk sessionId={id} />}
     </article>
+  );
+}
+
+/** Since when the session is in its state, how, and why. */
+function StateLine({ session, isFront }: { session: Session; isFront: boolean }) {
+  const { say } = useWords();
+  const { interruptible, level, activity } = session;
+  return (
+    <p className={styles["quiet"]}>
+      <Since session={session} />
+      {level !== undefined && ` · ${level} dB`}
+      {isHeld(session) && ` · ${say("stack.held", { activity: say(`state.${activity}`) })}`}
+      {isFront && ` · ${say(interruptible ? "agents.interruptible" : "agents.uninterruptible")}`}
+      {session.leaseMs !== undefined && <LeaseLeft session={session} />}
+      {!isFront && <Reason session={session} />}
+    </p>
   );
 }
 

@@ -48,7 +48,7 @@ export async function proveCatalog(path: string, out: Output, options: ProveOpti
   meter.end();
   const colour = proof.outcome === "holds" ? "active" : "refused";
   const wrapped = (line: string) => wrapToWidth(line, WIDTH);
-  const conclusion = concludes(proof, catalog.assertions.length, path).flatMap(wrapped);
+  const conclusion = concludes(proof, catalog.claims.length, path).flatMap(wrapped);
   printLines(out, [
     ...describe(proof, paint),
     "",
@@ -69,8 +69,8 @@ const claimsText = (count: number): string => (count === 1 ? "1 claim" : `${coun
 /** The outcome, in sentences. */
 function concludes(proof: Proof, claims: number, path: string): string[] {
   const { outcome, reached, needed, isCutShort, broken, fault } = proof;
-  const rest = claims - broken.filter(({ assertion }) => assertion).length;
-  const isSafe = broken.every(({ assertion }) => assertion);
+  const rest = claims - broken.filter(({ claim }) => claim).length;
+  const isSafe = broken.every(({ claim }) => claim);
   const explored = reached === 0 ? "not even with 1 session" : `with up to ${sessionsText(reached)} at a time`;
   const what = `Every invariant holds${rest > 0 ? `, and ${claimsText(rest)}` : ""}`;
   switch (outcome) {

@@ -1,6 +1,7 @@
 import type { Copies } from "../copies/copies.ts";
 import type { Door, GatewayContext } from "../gateway/gateway.ts";
 import { formerClientRoutes } from "./former-clients/former-clients.ts";
+import { switchOutcomes } from "./former-clients/switch-outcomes.ts";
 import { mcpRoutes } from "./mcp/mcp-door.ts";
 import { describeOpenAiProblem } from "./openai/openai-problem.ts";
 import { openAiRoutes } from "./openai/openai-routes.ts";
@@ -10,7 +11,7 @@ import { uiChatRoutes } from "./ui-chat/ui-chat.ts";
 export function doorsOf(gateway: GatewayContext, copies: Copies): Door[] {
   const context = { ...gateway, copies };
   return [
-    { addRoutes: (app) => formerClientRoutes(app, context) },
+    { addRoutes: (app) => formerClientRoutes(app, context), failed: switchOutcomes(gateway.catalog) },
     {
       addRoutes: (app) => openAiRoutes(app, context),
       problems: { below: "/v1/", describe: describeOpenAiProblem },

@@ -59,7 +59,7 @@ import { definitionRoutes } from "./routes/definitions.ts";
 import { eventRoutes } from "./routes/events.ts";
 import { floorRoutes } from "./routes/floors.ts";
 import { healthRoutes } from "./routes/health.ts";
-import { messageRoutes, type RollBack } from "./routes/messages.ts";
+import { type FailedMessage, messageRoutes, type RollBack } from "./routes/messages.ts";
 import { publishSchemas } from "./routes/openapi.ts";
 import { pageRoutes } from "./routes/page.ts";
 import { replayRoutes } from "./routes/replays.ts";
@@ -147,6 +147,8 @@ export interface Door {
   addRoutes: (app: Routes) => void;
   /** Carries out the client message `rollback`. */
   rollBack?: RollBack;
+  /** How a client message that failed is answered. Default: with its error. */
+  failed?: FailedMessage;
   /** The shape of the failures of all paths that begin so, with or without a route. Default: the gateway's own. */
   problems?: { below: string; describe: DescribeProblem };
 }
@@ -415,7 +417,9 @@ function addRoutes(
     }
     if (!isGateway) return healthRoutes(routes, context);
     for (const add of ROUTES) add(routes, context);
-    messageRoutes(routes, { ...context, rollBack: doors.find(({ rollBack }) => rollBack)?.rollBack });
+    const rollBack = doors.find((door) => door.rollBack)?.rollBack;
+    const failed = doors.find((door) => door.failed)?.failed ?? ((_, error) => ({ error }));
+    messageRoutes(routes, { ...context, rollBack, failed });
     for (const door of doors) door.addRoutes(routes);
   });
 }

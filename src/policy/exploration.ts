@@ -1,9 +1,9 @@
 import { createHash } from "node:crypto";
 import { BrokenActors } from "../actors/host/floor-actors.ts";
 import type { Catalog } from "../config/catalog/catalog.ts";
-import type { PolicyAssertion } from "../config/catalog/policy-assertions.ts";
+import type { PolicyClaim } from "../config/catalog/policy-claims.ts";
 import { Broken } from "./arrangement-check.ts";
-import { checkAssertions, NOTHING_OWED, type Owed } from "./assertions.ts";
+import { checkClaims, NOTHING_OWED, type Owed } from "./claims.ts";
 import { HourCombinations } from "./hour-combinations.ts";
 import { checkInvariants } from "./invariants.ts";
 import type { Constraint } from "./moments.ts";
@@ -29,7 +29,7 @@ export interface ExplorationOptions {
   isOver?: (() => boolean) | undefined;
   onProgress?: ((progress: Progress) => void) | undefined;
   /** The claims to check. Default: those of the catalogue. */
-  assertions?: readonly PolicyAssertion[] | undefined;
+  claims?: readonly PolicyClaim[] | undefined;
   /** Called with every step, for tests. */
   onStep?: ((step: SeenStep) => void) | undefined;
 }
@@ -57,12 +57,12 @@ export interface TimedMove {
 }
 
 export interface Violation {
-  /** The invariant or the assertion that does not hold, and why. */
+  /** The invariant or the claim that does not hold, and why. */
   readonly what: string;
   /** The shortest sequence that leads to it. */
   readonly moves: readonly TimedMove[];
-  /** The assertion; undefined: an invariant. */
-  readonly assertion?: PolicyAssertion | undefined;
+  /** The claim; undefined: an invariant. */
+  readonly claim?: PolicyClaim | undefined;
 }
 
 interface Node {
@@ -98,12 +98,12 @@ class Exploration {
   readonly #seen = new SeenZones();
   readonly #queue: Node[] = [];
   readonly #violations: Violation[] = [];
-  #assertions: readonly PolicyAssertion[];
+  #claims: readonly PolicyClaim[];
   #steps = 0;
 
   constructor(options: ExplorationOptions) {
     this.#options = options;
-    this.#assertions = options.assertions ?? options.catalog.assertions;
+    this.#claims = options.claims ?? options.catalog.claims;
     this.#classes = classesOf(options.catalog);
     this.#hours = new HourCombinations(options.catalog, EXPLORED_FROM);
   }
@@ -151,12 +151,12 @@ class Exploration {
     this.#steps += 1;
     const zone = node.zone!;
     const by = { move, constraints: passage.constraints, inForce: this.#hours.at(passage.floor.now) };
-    const { step, owed, faults } = checkMove(passage.floor, move, node.owed, this.#assertions, this.#hours);
+    const { step, owed, faults } = checkMove(passage.floor, move, node.owed, this.#claims, this.#hours);
     for (const fault of faults) this.#violations.push({ ...fault, moves: [...pathTo(node), by] });
-    if (!step || faults.some(({ assertion }) => !assertion)) return false;
+    if (!step || faults.some(({ claim }) => !claim)) return false;
     // A claim that does not hold is not checked again. What it owes stays in the keys of states.
-    const broken = faults.map(({ assertion }) => assertion);
-    this.#assertions = this.#assertions.map((each) => (broken.includes(each) ? NO_ASSERTION : each));
+    const broken = faults.map(({ claim }) => claim);
+    this.#claims = this.#claims.map((each) => (broken.includes(each) ? NO_CLAIM : each));
     this.#options.onStep?.(step);
     const { after } = step;
     const own = move.does === "dies" ? undefined : actedOn(move);
@@ -212,7 +212,7 @@ class Exploration {
 }
 
 /** In the place of a claim that is not checked any more: the others keep their numbers. */
-const NO_ASSERTION: PolicyAssertion = { name: "" };
+const NO_CLAIM: PolicyClaim = { name: "" };
 
 interface Checked {
   /** Undefined if the actors broke. */
@@ -221,12 +221,12 @@ interface Checked {
   readonly faults: readonly Omit<Violation, "moves">[];
 }
 
-/** Make a move, and compare it with the invariants and the assertions. */
+/** Make a move, and compare it with the invariants and the claims. */
 export function checkMove(
   before: SteppedFloor,
   move: ExploredMove,
   owed: Owed,
-  assertions: readonly PolicyAssertion[],
+  claims: readonly PolicyClaim[],
   hours: HourCombinations,
 ): Checked {
   let step: SeenStep;
@@ -242,8 +242,8 @@ export function checkMove(
     if (error instanceof Broken) return { step, owed, faults: [{ what: `invariant ${error.message}` }] };
     throw error;
   }
-  const { owed: next, broken } = checkAssertions(step, owed, assertions);
-  const faults = broken.map(({ assertion, what }) => ({ what: `claim “${assertion.name}”: ${what}`, assertion }));
+  const { owed: next, broken } = checkClaims(step, owed, claims);
+  const faults = broken.map(({ claim, what }) => ({ what: `claim “${claim.name}”: ${what}`, claim }));
   return { step, owed: next, faults };
 }
 

@@ -123,7 +123,7 @@ class Proving {
       catalog,
       size,
       variations,
-      assertions: catalog.assertions.map((each) => (this.#isBroken(each) ? { name: each.name } : each)),
+      claims: catalog.claims.map((each) => (this.#isBroken(each) ? { name: each.name } : each)),
       maxSteps: sessions === undefined ? (isNeeded ? this.#work.needed : this.#left) : undefined,
       isOver,
       onProgress: (progress) => onProgress?.({ scope, size, ...progress }),
@@ -135,11 +135,11 @@ class Proving {
     }
     if (!explored.isComplete) this.#open.delete(scope);
     this.#isCutShort ||= isOver?.() === true;
-    return !this.#isCutShort && explored.violations.every(({ assertion }) => assertion);
+    return !this.#isCutShort && explored.violations.every(({ claim }) => claim);
   }
 
-  #isBroken(assertion: Violation["assertion"]): boolean {
-    return this.#broken.some((each) => each.assertion === assertion);
+  #isBroken(claim: Violation["claim"]): boolean {
+    return this.#broken.some((each) => each.claim === claim);
   }
 
   #keep(violation: Violation): boolean {
@@ -169,11 +169,11 @@ class Proving {
 /** More sessions may lead to it with fewer moves. */
 function shortest(catalog: Catalog, variations: Variations, size: number, found: Violation): Violation {
   let best = found;
-  const assertions = found.assertion ? [found.assertion] : [];
+  const claims = found.claim ? [found.claim] : [];
   let left = SHORTER_STEPS;
   for (let more = size + 1; more < best.moves.length && left > 0; more++) {
     const maxDepth = best.moves.length - 1;
-    const { violations, steps } = explore({ catalog, assertions, size: more, variations, maxDepth, maxSteps: left });
+    const { violations, steps } = explore({ catalog, claims, size: more, variations, maxDepth, maxSteps: left });
     left -= steps;
     for (const violation of violations) if (violation.moves.length < best.moves.length) best = violation;
   }

@@ -22,11 +22,8 @@ export type Classes = ReadonlyMap<string, string>;
 /** An agent that is named anywhere, by another agent, a rule, a restriction or a claim, is alone in its class. */
 export function classesOf(catalog: Catalog): Classes {
   const agents = [...catalog.agents.values()];
-  const { priorityRules, restrictions, assertions, policy } = catalog;
-  const named = new Set([
-    ...textsIn([priorityRules, restrictions, assertions, policy]),
-    ...agents.flatMap(othersNamedBy),
-  ]);
+  const { priorityRules, restrictions, claims, policy } = catalog;
+  const named = new Set([...textsIn([priorityRules, restrictions, claims, policy]), ...agents.flatMap(othersNamedBy)]);
   const numbers = new Map<string, number>();
   const classOf = (agent: AgentEntry): string => {
     if (named.has(agent.id)) return agent.id;

@@ -1,6 +1,6 @@
 import { BrokenActors } from "../actors/host/floor-actors.ts";
 import type { Catalog } from "../config/catalog/catalog.ts";
-import { NOTHING_OWED, type Owed } from "./assertions.ts";
+import { NOTHING_OWED, type Owed } from "./claims.ts";
 import { checkMove, EXPLORED_FROM, firstFloor, type TimedMove, type Violation } from "./exploration.ts";
 import { HourCombinations } from "./hour-combinations.ts";
 import type { ExploredMove } from "./moves.ts";
@@ -69,7 +69,7 @@ interface Repeated {
 
 /** Make the moves at these moments on a new floor, and find the violation again. */
 function repeat(violation: Violation, times: readonly number[], catalog: Catalog): Repeated | NoStory {
-  const { moves, what, assertion } = violation;
+  const { moves, what, claim } = violation;
   const hours = new HourCombinations(catalog, EXPLORED_FROM);
   const lapses = new Map<number, number>();
   const events: SeenEvent[] = [];
@@ -80,7 +80,7 @@ function repeat(violation: Violation, times: readonly number[], catalog: Catalog
     const due = floor.nextDue() ?? Number.POSITIVE_INFINITY;
     if (due <= time !== (move.does === "wait")) return { fault: `its move ${index + 1} does not come when it should` };
     if (move.does === "dies") lapses.set(index, floor.session(move.sessionId)!.context.lease!.lengthMs);
-    const checked = checkMove(floor.at(time), move, owed, assertion ? [assertion] : [], hours);
+    const checked = checkMove(floor.at(time), move, owed, claim ? [claim] : [], hours);
     if (checked.step) events.push(...checked.step.events);
     if (index === moves.length - 1) return atEnd(checked.faults, what) ?? { events, lapses };
     if (!checked.step) return { fault: `it breaks at its move ${index + 1}` };

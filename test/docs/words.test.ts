@@ -102,8 +102,8 @@ test("the code declares nothing by a word that once had several meanings", () =>
 
 /** Former names of things whose word has another meaning in the glossary. */
 const FORMER = [
-  // A worker claims a run. A session that competes for a floor is a contender.
-  "\\w*(?:Policy|Broken|Ducked|Queued|stored|reserved|lone|with)Claims?|checkClaims|ClaimOptions",
+  // A worker claims a run, and a catalogue claims what is proved. A session that competes for a floor is a contender.
+  "\\w*(?:Ducked|Queued|stored|reserved|lone|with)Claims?|ClaimOptions",
   // A turn is a user's message and what follows from it. The event loop has iterations.
   "Turn(?:Budget|Pace)|afterNextTurn|inTurns?|TURN_BYTES|onTurn|replayTurn",
   // A directive is the floor's answer to a report.

@@ -20,7 +20,7 @@ export function compareCatalogs(before: Catalog, after: Catalog): CatalogChange 
     routing: !isDeepStrictEqual(before.routing.rows, after.routing.rows),
     restrictions: !isDeepStrictEqual(before.restrictions, after.restrictions),
     budgets: !isDeepStrictEqual(before.budgets, after.budgets),
-    claims: !isDeepStrictEqual(before.assertions, after.assertions),
+    claims: !isDeepStrictEqual(before.claims, after.claims),
     user_preferences: !isDeepStrictEqual(before.overrides, after.overrides),
   };
   const [old, names] = [[...before.agents.keys()], [...after.agents.keys()]];

@@ -11,7 +11,7 @@ import { suggest } from "../nearest.ts";
 import { duration, quantity } from "../quantities.ts";
 import { Adapter, resolveAdapter } from "./adapter.ts";
 import { hasHours, isDuring } from "./hours.ts";
-import { PolicyAssertion } from "./policy-assertions.ts";
+import { PolicyClaim } from "./policy-claims.ts";
 import { Routing, RoutingRows } from "./routing.ts";
 import { AgentMode, McpServer, ToolEntry } from "./tool-entry.ts";
 
@@ -340,7 +340,7 @@ export const CatalogFile = z.strictObject({
     .default([])
     .describe("How many turns may begin, and how many tokens they may use, per owner or agent within a time."),
   claims: z
-    .array(PolicyAssertion)
+    .array(PolicyClaim)
     .max(100)
     .default([])
     .describe("What `interlock prove` checks. The server does not use it."),
@@ -367,7 +367,7 @@ export interface Catalog {
   readonly overrides: ReadonlyMap<string, ReadonlyMap<string, number>>;
   readonly budgets: readonly Budget[];
   /** `claims` of the file: what `interlock prove` checks. The server does not use them. */
-  readonly assertions: readonly PolicyAssertion[];
+  readonly claims: readonly PolicyClaim[];
   /** Identifies the catalogue in logs and at `/ready`. */
   readonly hash: string;
 }
@@ -394,7 +394,7 @@ export function toCatalog(file: z.infer<typeof CatalogFile>, hash: string): Cata
       ]),
     ),
     budgets: file.budgets,
-    assertions: file.claims,
+    claims: file.claims,
     hash,
   };
 }

@@ -2,7 +2,7 @@ import { AgentId } from "../../protocol/ids.ts";
 import type { ValueFault } from "../fault.ts";
 import { suggest } from "../nearest.ts";
 import type { LenientAgent, LenientCatalog } from "./lenient-catalog.ts";
-import { namesInAssertion } from "./policy-assertions.ts";
+import { namesInClaim } from "./policy-claims.ts";
 
 /** Adapters whose agents have tools, and therefore modes. */
 const WITH_MODES: ReadonlySet<string> = new Set(["ai-sdk", "acp"]);
@@ -102,7 +102,7 @@ function* referencesIn(
     if (agent !== undefined) yield { name: agent, path: ["budgets", index, "agent"] };
   }
   for (const [index, claim] of claims.entries()) {
-    for (const { name, path } of namesInAssertion(claim)) yield { name, path: ["claims", index, ...path] };
+    for (const { name, path } of namesInClaim(claim)) yield { name, path: ["claims", index, ...path] };
   }
 }
 

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { type Catalog, listAgents } from "../../config/catalog/catalog.ts";
-import { ClientMessage, findAgentIdFault } from "../../protocol/client-message.ts";
+import { ClientMessage } from "../../protocol/client-message.ts";
 import { AppError, type ErrorCode } from "../../protocol/errors.ts";
 import { envelopeJson } from "../../protocol/frames.ts";
 import { type SessionId, userOf } from "../../protocol/ids.ts";
@@ -33,6 +33,9 @@ interface Resolved {
 
 /** Take a session back to the message of this index. A copy replaces the session. */
 export type RollBack = (identity: Identity, id: SessionId, messageIndex: number) => Promise<Accepted>;
+
+/** The error of a message that failed. `outcome`: what it is answered with in place of the error. */
+export type FailedMessage = (message: ClientMessage, error: AppError) => { error: AppError; outcome?: SwitchOutcome };
 
 type RollbackMessage = Extract<ClientMessage, { type: "rollback" }>;
 
@@ -76,6 +79,7 @@ interface Context extends TurnContext {
   sentences: Sentences;
   connections: Connections;
   rollBack: RollBack | undefined;
+  failed: FailedMessage;
 }
 
 /** `POST /message`: a client's message, to a session or to a new one. */
@@ -110,12 +114,10 @@ export function messageRoutes(app: Routes, context: Context): void {
     try {
       return await answer(message, identity, resolved);
     } catch (thrown) {
-      const error = inOrder(message, toAppError(thrown));
+      const { error, outcome } = context.failed(message, toAppError(thrown));
       await notify(error.code, error.message, identity, resolved);
-      if (message.type !== "switch_agent" || !SWITCH_OUTCOMES.has(error.code)) throw error;
-      const { code: errorCode, message: text } = error;
-      const availableAgents = listAgents(context.catalog());
-      return { success: true as const, outcome: { errorCode, message: text, availableAgents } };
+      if (!outcome) throw error;
+      return { success: true as const, outcome };
     }
   });
 
@@ -312,20 +314,4 @@ export function messageRoutes(app: Routes, context: Context): void {
     const json = envelopeJson({ type, json: JSON.stringify(data), at: context.clock.now(), ...about });
     await connections.send(connection.id, { kind: "live", body: json });
   }
-}
-
-/**
- * Failures of `switch_agent` that this route finds. Like those that the session finds, they are outcomes of a success.
- */
-const SWITCH_OUTCOMES: ReadonlySet<ErrorCode> = new Set([
-  "invalid_agent_id",
-  "invalid_agent_id_format",
-  "session_not_found",
-]);
-
-/** A fault in the agent's id takes precedence over a missing session. */
-function inOrder(message: ClientMessage, error: AppError): AppError {
-  if (message.type !== "switch_agent" || error.code !== "session_not_found") return error;
-  const fault = findAgentIdFault(message.agentId);
-  return fault ? new AppError(fault) : error;
 }

@@ -14,7 +14,7 @@ export interface PlantedFault {
 
 const RULES = "actors/floor/arbitration.ts";
 const INVARIANTS = "policy/invariants.ts";
-const CLAIMS = "policy/assertions.ts";
+const CLAIMS = "policy/claims.ts";
 const FIELDS = "policy/state-fields.ts";
 const KEY = "policy/state-key.ts";
 const ZONE = "policy/zone.ts";

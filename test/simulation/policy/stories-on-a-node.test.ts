@@ -166,7 +166,7 @@ test.each<[name: string, least: number, file: () => Promise<object>]>([
   }));
   const node = await NodeUnderTest.start({ agents: answering, catalog: rest as Record<string, unknown> });
   nodes.push(node);
-  for (const { script, what, assertion } of broken) {
+  for (const { script, what, claim } of broken) {
     const read = readScript(script);
     if (!read.ok) throw new Error(script);
     const { events, startedAt } = play(read, { catalog });
@@ -175,7 +175,7 @@ test.each<[name: string, least: number, file: () => Promise<object>]>([
     const story = new StoryOnNode(node, file, judge);
     await story.play(script);
     expect(told(story.events, story.startedAt), what).toEqual(told(played, startedAt));
-    expect([...judge.broken.keys()], script).toContain(assertion!.name);
+    expect([...judge.broken.keys()], script).toContain(claim!.name);
   }
   await accepted(node.get("/ready"));
 });

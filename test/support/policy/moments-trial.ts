@@ -82,7 +82,7 @@ function visitedSteps(catalog: JudgedCatalog): Set<string> | undefined {
     catalog: toCatalog(catalog),
     size: SIZE,
     variations: { flags: [], hours: [], disables: [] },
-    assertions: [],
+    claims: [],
     maxSteps: MOST_STEPS,
     onStep,
   });

@@ -37,7 +37,7 @@ export function tryProver(seed: number, { walks = WALKS, twinWalks = TWIN_WALKS,
   const differences = [...unlike];
   if (outcome === "faulty") differences.push(`the prover finds its own fault: ${fault}`);
   const known = new Set<string>();
-  const stories = broken.map(({ assertion, what, script }) => ({ name: assertion?.name ?? what, what, script }));
+  const stories = broken.map(({ claim, what, script }) => ({ name: claim?.name ?? what, what, script }));
   for (const { name, what, script } of stories) {
     known.add(name);
     const { judge } = playStory(script, catalog);

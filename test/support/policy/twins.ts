@@ -1,5 +1,5 @@
 import type { Catalog } from "../../../src/config/catalog/catalog.ts";
-import { NOTHING_OWED, type Owed } from "../../../src/policy/assertions.ts";
+import { NOTHING_OWED, type Owed } from "../../../src/policy/claims.ts";
 import { checkMove, firstFloor, variationsOf } from "../../../src/policy/exploration.ts";
 import { HourCombinations } from "../../../src/policy/hour-combinations.ts";
 import { type ExploredMove, movesFrom, type Variations } from "../../../src/policy/moves.ts";
@@ -130,7 +130,7 @@ function make({ floor, owed, ids, moves }: Place, next: Next, { hours }: World) 
   // No id was used on either floor.
   const sessionId = isNew ? `n${moves.length}` : place === undefined ? undefined : ids[place]!;
   const move = { ...next.move, ...(sessionId !== undefined && { sessionId }) } as ExploredMove;
-  const seen = checkMove(before, move, owed, floor.catalog.assertions, hours);
+  const seen = checkMove(before, move, owed, floor.catalog.claims, hours);
   const placeOf = (id: unknown) => (ids.includes(id as string) ? ids.indexOf(id as string) : "new");
   const events = seen.step?.events.map((event) => {
     if (event.type === "decision") {
@@ -140,7 +140,7 @@ function make({ floor, owed, ids, moves }: Place, next: Next, { hours }: World) 
     const { sessionId: id, from, to, event: name, level } = event.transition;
     return `${placeOf(id)} ${from}→${to} ${name} ${level ?? ""}`;
   });
-  const broken = seen.faults.map(({ assertion, what }) => assertion?.name ?? what);
+  const broken = seen.faults.map(({ claim, what }) => claim?.name ?? what);
   const told = JSON.stringify([events ?? "broken", broken]);
   return {
     events: told,

@@ -1,5 +1,6 @@
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
-import { LIVE_EVENTS, LOGGED_EVENTS } from "../../../../src/protocol/event.ts";
+import { LIVE_EVENTS, LOGGED_EVENTS, type LoggedType } from "../../../../src/protocol/event.ts";
+import { EVENT_LOGS, isFloorEvent } from "../../../../src/protocol/event-logs.ts";
 import { E2E_AGENTS, scripted } from "../../../support/catalogs/e2e-catalog.ts";
 import { Caller, startGuarded } from "../../../support/clients/callers.ts";
 import { accepted, E2eClient, refused } from "../../../support/clients/e2e-client.ts";
@@ -240,19 +241,11 @@ describe("/openapi.json", async () => {
       }
       return Object.keys(mapping);
     };
-    const logged = Object.keys(LOGGED_EVENTS);
-
+    const logged = Object.keys(LOGGED_EVENTS) as LoggedType[];
     const ends = ["reset", "bye"];
-    const ofFloor = [
-      "session_created",
-      "session_transition",
-      "arbitration",
-      "routed",
-      "agent_switched",
-      "floor_updated",
-    ];
+    const ofFloor = logged.filter(isFloorEvent);
     const ofSession = [
-      ...logged.filter((type) => type !== "floor_updated"),
+      ...logged.filter((type) => EVENT_LOGS[type] !== "floor"),
       "delta",
       "log",
       "rollback_result",
@@ -263,7 +256,7 @@ describe("/openapi.json", async () => {
     expect(carried("/floors/events").toSorted()).toEqual(["bye", "floor", "reset"]);
     const ofConnection = carried("/events");
     expect(ofConnection).toEqual(["connected", "agent_list", ...ofSession]);
-    const all = [...ofConnection, "floor", "floor_updated"];
+    const all = [...ofConnection, "floor", ...logged.filter((type) => EVENT_LOGS[type] === "floor")];
     expect(all.toSorted()).toEqual([...logged, ...Object.keys(LIVE_EVENTS)].toSorted());
   });
 

@@ -1,18 +1,18 @@
 import { audible } from "../actors/floor/floor-state.ts";
 import { restrictionsBy } from "../config/catalog/catalog.ts";
-import type { PolicyAssertion } from "../config/catalog/policy-assertions.ts";
+import type { PolicyClaim } from "../config/catalog/policy-claims.ts";
 import type { AgentId } from "../protocol/ids.ts";
 import { isAudibleState } from "../protocol/written-state.ts";
 import { agentIdOf, heardEvents, type SeenStep, silencingsIn } from "./seen-step.ts";
 
 /**
- * Per assertion, by its index in the catalogue: the silenced sessions that should be audible again, each with whether
+ * Per claim, by its index in the catalogue: the silenced sessions that should be audible again, each with whether
  * the session that it fell silent for has ended.
  */
 export type Owed = ReadonlyMap<number, ReadonlyMap<string, boolean>>;
 
-export interface BrokenAssertion {
-  readonly assertion: PolicyAssertion;
+export interface BrokenClaim {
+  readonly claim: PolicyClaim;
   /** What happens, as a sentence. */
   readonly what: string;
 }
@@ -20,18 +20,18 @@ export interface BrokenAssertion {
 export const NOTHING_OWED: Owed = new Map();
 
 /**
- * Compare a step with assertions of the catalogue.
- * @returns what is owed after it, and the assertions that it breaks
+ * Compare a step with claims of the catalogue.
+ * @returns what is owed after it, and the claims that it breaks
  */
-export function checkAssertions(
+export function checkClaims(
   step: SeenStep,
   owed: Owed,
-  assertions: readonly PolicyAssertion[],
-): { owed: Owed; broken: readonly BrokenAssertion[] } {
+  claims: readonly PolicyClaim[],
+): { owed: Owed; broken: readonly BrokenClaim[] } {
   let next = owed;
-  const broken: BrokenAssertion[] = [];
-  for (const [index, assertion] of assertions.entries()) {
-    const { never, always } = assertion;
+  const broken: BrokenClaim[] = [];
+  for (const [index, claim] of claims.entries()) {
+    const { never, always } = claim;
     if (!never && !always) continue;
     if (always) {
       const was = next.get(index) ?? NO_SESSIONS;
@@ -39,7 +39,7 @@ export function checkAssertions(
       if (now !== was) next = new Map([...next, [index, now]]);
     }
     const what = never ? breaksNever(never, step) : breaksAlways(always!, step, next.get(index) ?? NO_SESSIONS);
-    if (what !== undefined) broken.push({ assertion, what });
+    if (what !== undefined) broken.push({ claim, what });
   }
   return { owed: next, broken };
 }
@@ -48,7 +48,7 @@ const NO_SESSIONS: ReadonlyMap<string, boolean> = new Map();
 
 /** Nothing is in the way any more: no session has the floor or is about to, and no restriction is on. */
 function breaksAlways(
-  { after, eventually }: NonNullable<PolicyAssertion["always"]>,
+  { after, eventually }: NonNullable<PolicyClaim["always"]>,
   { after: floor }: SeenStep,
   owed: ReadonlyMap<string, boolean>,
 ): string | undefined {
@@ -59,7 +59,7 @@ function breaksAlways(
   return isMissed ? `${eventually} is not heard again after ${after} ends` : undefined;
 }
 
-type Never = NonNullable<PolicyAssertion["never"]>;
+type Never = NonNullable<PolicyClaim["never"]>;
 
 const breaksNever = (never: Never, step: SeenStep): string | undefined =>
   never.rejected ? describeRejection(never, step) : describeSilence(never, step);
@@ -68,7 +68,7 @@ function describeRejection({ rejected, while_heard: whileHeard }: Never, step: S
   for (const event of heardEvents(step)) {
     if (event.type !== "decision") continue;
     const { outcome, challenger, rule, reason } = event.decision;
-    // Rule 1 refuses disabled agents. Assertions do not cover these refusals.
+    // Rule 1 refuses disabled agents. Claims do not cover these refusals.
     if (outcome !== "rejected" || rule === 1 || !rejected!.includes(challenger.agentId)) continue;
     const heard = event.heard.map((id) => agentIdOf(step, id)!);
     const present = heard.find((agentId) => !whileHeard || whileHeard.includes(agentId as AgentId));
@@ -94,7 +94,7 @@ function describeSilence({ silenced, by: causes }: Never, step: SeenStep): strin
  * Sessions of `eventually` that fall silent while one of `after` is audible, until they are audible or their user acts.
  */
 function owedAfter(
-  { after, eventually }: NonNullable<PolicyAssertion["always"]>,
+  { after, eventually }: NonNullable<PolicyClaim["always"]>,
   step: SeenStep,
   was: ReadonlyMap<string, boolean>,
 ): ReadonlyMap<string, boolean> {

@@ -1,4 +1,4 @@
-/** Assertions about a catalogue, which `interlock prove` checks: its key `claims`. The server does not use them. */
+/** Claims about a catalogue, which `interlock prove` checks: its key `claims`. The server does not use them. */
 
 import { z } from "zod";
 import { AgentId } from "../../protocol/ids.ts";
@@ -20,7 +20,7 @@ const Never = z.strictObject({
   by: agents.optional(),
 });
 
-export const PolicyAssertion = z
+export const PolicyClaim = z
   .strictObject({
     name: z.string().min(1).max(200),
     never: Never.optional(),
@@ -40,13 +40,13 @@ export const PolicyAssertion = z
     if (while_heard && !rejected) blame("while_heard belongs to rejected");
     if (by && !silenced) blame("by belongs to silenced");
   });
-export type PolicyAssertion = z.infer<typeof PolicyAssertion>;
+export type PolicyClaim = z.infer<typeof PolicyClaim>;
 
 /**
- * The agents that an assertion names, each with its path below the assertion. For a file that may have other faults.
+ * The agents that a claim names, each with its path below the claim. For a file that may have other faults.
  */
-export function namesInAssertion(assertion: unknown): NamedAgent[] {
-  const { never, always } = (assertion ?? {}) as { never?: Record<string, unknown>; always?: Record<string, unknown> };
+export function namesInClaim(claim: unknown): NamedAgent[] {
+  const { never, always } = (claim ?? {}) as { never?: Record<string, unknown>; always?: Record<string, unknown> };
   const forms = { after: AFTER, eventually: EVENTUALLY };
   return [
     ...Object.entries(never ?? {}).flatMap(([key, value]) => namesIn(value, ["never", key])),
