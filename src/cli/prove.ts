@@ -101,7 +101,7 @@ function describe({ rounds, reached }: Proof, paint: Paint): string[] {
       lines.push(`  ${sessionsText(size).padEnd(12)}${extent.padEnd(30)}${counts}`);
     }
   }
-  const limit = `Not explored: more than ${sessionsText(reached)} to the end, users with preferences, switches to another agent, schedules and moves between zones (they act as requests, pauses and ends), turns that end while their session is silent, budgets (they refuse turns before the floor is asked), two agents disabled at once, and flags that change while an agent is disabled.`;
+  const limit = `Not explored: more than ${sessionsText(reached)} to the end, users with preferences, switches to another agent, two agents disabled at once, and flags that change while an agent is disabled. Schedules, edits and moves between zones act as requests and ends, and a turn that its budget refuses as one that ends.`;
   return [...lines, ...wrapToWidth(limit, WIDTH).map((line) => paint("quiet", line))];
 }
 

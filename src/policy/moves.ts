@@ -14,8 +14,8 @@ export type ExploredMove =
   | { readonly does: "resumes" | "pauses" | "ends" | "dies"; readonly sessionId: string }
   /** A message: a turn of the session, or of a new one of the agent. */
   | { readonly does: "says"; readonly sessionId: string; readonly agentId?: string }
-  /** Its turn ends, done or failed. */
-  | { readonly does: "answers" | "fails"; readonly sessionId: string }
+  /** Its turn ends, done or failed; or it is cancelled, or fails, while its session is silent. */
+  | { readonly does: "answers" | "fails" | "cancels"; readonly sessionId: string }
   | { readonly does: "set" | "clear"; readonly flag: string }
   /** The wall clock is set to a time at which exactly these rules apply. */
   | { readonly does: "clock"; readonly inForce: string }
@@ -59,10 +59,11 @@ export function* movesFrom(
   else for (const agentId of disables) yield { does: "disable", agentId };
 }
 
-function* movesOf({ context, value }: SteppedFloor["sessions"][number]): Generator<ExploredMove> {
+function* movesOf({ context }: SteppedFloor["sessions"][number]): Generator<ExploredMove> {
   const { id: sessionId } = context;
   yield { does: "ends", sessionId };
-  if (value.lifecycle !== "active") yield { does: "resumes", sessionId };
+  // One that has the floor asks again too: a request renews its numbers.
+  yield { does: "resumes", sessionId };
   if (isAudible(context) || context.pausedBy === "preemption") yield { does: "pauses", sessionId };
 }
 
@@ -77,8 +78,11 @@ export const turnsMatter = (agent: AgentEntry | undefined): boolean =>
   (agent.idleTimeoutMs !== undefined || agent.idleYields || agent.afterTurn !== "keep");
 
 /**
- * A turn begins wherever none runs or waits: another one would only keep the session busy for longer. It ends while it
- * is heard. One that fails does what one that is done does, unless the agent's sessions end with a turn that is done.
+ * A turn begins wherever none runs or waits: another one would only keep the session busy for longer. One that fails
+ * does what one that is done does, unless the agent's sessions end with a turn that is done. A turn of a silent session
+ * ends too: its user cancels it, the time of its question is over, or its worker gives it up, which all do the same;
+ * the end of a turn that is held may have been under way. One that its budget refuses when it would begin does what
+ * one does that ends at once.
  */
 function* turnsOf(
   { context }: SteppedFloor["sessions"][number],
@@ -87,9 +91,14 @@ function* turnsOf(
   if (!turnsMatter(agent)) return;
   const { id: sessionId, run, turns } = context;
   if (!run && turns.length === 0) yield { does: "says", sessionId };
-  if (!run?.live || !isAudible(context)) return;
-  yield { does: "answers", sessionId };
-  if (agent!.afterTurn === "archive") yield { does: "fails", sessionId };
+  const endsWithTurn = agent!.afterTurn === "archive";
+  if (isAudible(context)) {
+    if (run?.live) yield { does: "answers", sessionId };
+    if (run?.live && endsWithTurn) yield { does: "fails", sessionId };
+    return;
+  }
+  if (run || turns.length > 0) yield { does: "cancels", sessionId };
+  if (run?.live && endsWithTurn) yield { does: "answers", sessionId };
 }
 
 /** No id is used twice, as in the script that tells the moves. */
@@ -102,7 +111,11 @@ function newIdOf(floor: SteppedFloor, agentId: string): string {
 }
 
 /** The session whose user or program makes the move. */
-export const actedOn = (move: ExploredMove): string | undefined => ("sessionId" in move ? move.sessionId : undefined);
+const actedOn = (move: ExploredMove): string | undefined => ("sessionId" in move ? move.sessionId : undefined);
+
+/** The session whose lease the move renews: a worker's report renews none. */
+export const signOf = (move: ExploredMove): string | undefined =>
+  move.does === "dies" || move.does === "answers" || move.does === "fails" ? undefined : actedOn(move);
 
 /** Make a move on a copy of the floor. */
 export function makeMove(before: SteppedFloor, move: ExploredMove, hours: HourCombinations): SeenStep {
@@ -131,6 +144,7 @@ export function makeMove(before: SteppedFloor, move: ExploredMove, hours: HourCo
 const isTurnInPlace = (before: SteppedFloor, move: ExploredMove): boolean =>
   move.does === "answers" ||
   move.does === "fails" ||
+  move.does === "cancels" ||
   (move.does === "says" && before.session(move.sessionId)?.value.lifecycle === "active");
 
 const isRequest = (before: SteppedFloor, move: ExploredMove): boolean =>
@@ -164,6 +178,8 @@ function carryOut(floor: SteppedFloor, move: ExploredMove, hours: HourCombinatio
     case "answers":
     case "fails":
       return floor.endTurn(move.sessionId, move.does === "fails");
+    case "cancels":
+      return floor.cancelTurn(move.sessionId);
     case "pauses":
       return floor.send({ type: "session.pause", sessionId: move.sessionId as SessionId }).facts;
     case "ends":

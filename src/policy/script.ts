@@ -116,6 +116,7 @@ const ACTIONS = [
   "says",
   "hears",
   "answers",
+  "cancels",
   "resumes",
   "pauses",
   "ends",
@@ -151,6 +152,8 @@ const stepFields = {
   fails: z.boolean().optional(),
   /** The turn of the session ends now. */
   answers: name.optional(),
+  /** Its user cancels the turn of the session, also one that waits. */
+  cancels: name.optional(),
   resumes: name.optional(),
   pauses: name.optional(),
   ends: name.optional(),

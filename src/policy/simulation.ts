@@ -22,7 +22,7 @@ const MAX_SIMULATED_STEPS = 2_000_000;
 const MAX_EVENTS = 1_000_000;
 
 /** The actions that name a session. */
-const SESSION_ACTIONS = ["answers", "resumes", "pauses", "ends", "dies", "returns", "switches"] as const;
+const SESSION_ACTIONS = ["answers", "cancels", "resumes", "pauses", "ends", "dies", "returns", "switches"] as const;
 
 export interface Play {
   readonly floorId: string;
@@ -189,6 +189,7 @@ class Simulation {
 
   #actOnSession(step: Step, sessionId: SessionId, line: number): Decision | undefined {
     if (step.answers !== undefined) return this.#answers(step, sessionId, line);
+    if (step.cancels !== undefined) return this.#cancels(step.cancels, sessionId, line);
     if (step.pauses !== undefined) return this.#send({ type: "session.pause", sessionId });
     if (step.ends !== undefined) return this.#archive(sessionId);
     if (step.switches !== undefined) return this.#send({ type: "session.switch_agent", sessionId, agentId: step.to! });
@@ -278,8 +279,14 @@ class Simulation {
   #answers({ answers, fails }: Step, sessionId: SessionId, line: number): undefined {
     const { run } = this.#floor.session(sessionId)!.context;
     const turn = run && this.#turns.get(run.id);
-    if (!turn || !run.live || run.held) throw new ScriptFault(line, `no turn runs in ${answers}`);
+    if (!turn || !run.live) throw new ScriptFault(line, `no turn runs in ${answers}`);
     this.#endTurn({ ...turn, fails: fails ?? turn.fails });
+  }
+
+  #cancels(name: string, sessionId: SessionId, line: number): undefined {
+    const { run, turns } = this.#floor.session(sessionId)!.context;
+    if (!run && turns.length === 0) throw new ScriptFault(line, `no turn runs or waits in ${name}`);
+    this.#record(this.#floor.cancelTurn(sessionId));
   }
 
   #endTurn({ sessionId, runId, fails }: Turn): void {

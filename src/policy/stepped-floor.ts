@@ -199,6 +199,13 @@ export class SteppedFloor {
     return this.send({ type: "run.report", sessionId, runId, attempt, n: reported + 1, parts: [], outcome }).facts;
   }
 
+  /** The user cancels the turn that runs in the session, or the first that waits. */
+  cancelTurn(id: string): TimedFact[] {
+    const sessionId = id as SessionId;
+    const { run, turns } = this.session(sessionId)!.context;
+    return this.send({ type: "session.abort", sessionId, runId: run?.id ?? turns[0]!.runId }).facts;
+  }
+
   /** The session's program gives no further sign of life: without heartbeats a lease runs out. */
   die(id: string): TimedFact[] {
     const { facts } = this.send({ type: "session.heartbeat", sessionId: id as SessionId });

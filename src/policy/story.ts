@@ -184,6 +184,7 @@ function textOf(move: ExploredMove, totalMs: number): string {
     case "pauses":
     case "ends":
     case "dies":
+    case "cancels":
       return `${move.does}: ${move.sessionId}`;
     case "set":
     case "clear":

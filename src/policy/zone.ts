@@ -157,8 +157,10 @@ function pass(zone: Zone, step: number, edges: readonly Constraint[]): Omit<Pass
   }));
   const isStill = isAmong(values, project(bounds, [...values.keys()]));
   const time = isStill ? chooseBeside(bounds, present, new Map(values.entries())) : undefined;
-  if (time !== undefined && !areTied([...values, time], bounds))
-    return { floor: floor.at(time), bounds, values: [...values, time], constraints };
+  const extended = time === undefined ? undefined : [...values, time];
+  // After many steps before one deadline, the moment next to it is too near to be told from it.
+  if (extended && isAmong(extended, bounds) && !areTied(extended, bounds))
+    return { floor: floor.at(time!), bounds, values: extended, constraints };
   const chosen = choose(bounds, floor.time);
   const moved = new Map(values.map((value, moment) => [value, chosen[moment]!]));
   const now = chosen[present]!;

@@ -130,8 +130,11 @@ function keepRequest(step: SessionStep, turn: TurnInput | undefined): void {
     context.pausedBy = "preemption";
     context.waitsSince = given.time;
   }
-  const { request } = context;
-  if (turn) context.request = { ...request, messageIds: [...request.messageIds, turn.messageId] };
+  const { request, turns } = context;
+  if (!turn) return;
+  // Those that were withdrawn or interrupted meanwhile are forgotten, so that there are no more than turns that wait.
+  const waiting = request.messageIds.filter((id) => turns.some(({ messageId }) => messageId === id));
+  context.request = { ...request, messageIds: [...waiting, turn.messageId] };
 }
 
 /** A scheduled session is refused at its time: its message is kept, and its turn fails. */

@@ -131,7 +131,12 @@ export const PLANTED: readonly PlantedFault[] = [
   key("which agents are disabled", [KEY, " off, isCurrent", " isCurrent"]),
   key("which hours it is", [KEY, "isCurrent, inForce,", "isCurrent,"]),
   key("who asked first", [KEY, "asked.indexOf(session.numbers.askedAt)", "0"], [KEY, "order.indexOf(askedAt)", "0"]),
-  move("no turn ends", ["policy/moves.ts", '  yield { does: "answers", sessionId };\n', ""]),
+  move("no turn ends", ["policy/moves.ts", '    if (run?.live) yield { does: "answers", sessionId };\n', ""]),
+  move("no turn of a silent session ends", [
+    "policy/moves.ts",
+    '  if (run || turns.length > 0) yield { does: "cancels", sessionId };\n',
+    "",
+  ]),
   time("nothing happens between two deadlines", [
     ZONE,
     'add("anything", before(coming, true));',

@@ -314,6 +314,14 @@ describe("turns", () => {
       COMES_BACK,
       "says: chat, for: 1h | asks: phone | answers: chat | ends: phone",
     ],
+    // While it is silent.
+    [{ after_turn: "yield" }, PHONE, COMES_BACK, "says: chat, for: 1h | asks: phone | cancels: chat | ends: phone"],
+    [
+      { after_turn: "yield", adapter: { kind: "scripted", yields: "abort" } },
+      PHONE,
+      COMES_BACK,
+      "says: chat, for: 1h | asks: phone | cancels: chat | ends: phone",
+    ],
   ];
   const told = (script: string) =>
     [...script.matchAll(/^ {2}- \{ (?:at: "12:00", )?(.*) \}$/gm)].map(([, step]) => step).join(" | ");
@@ -496,7 +504,7 @@ describe("the outcome", () => {
     const flags = Array.from({ length: 4 }, (_, index) => `flag${index}`);
     const restrictions = flags.map((when) => ({ name: when, when, allow: ["phone"] }));
     const catalog = makeCatalog(agents, { restrictions } as never);
-    const { outcome, reached, needed } = prove({ catalog, work: { needed: 500, further: 0 } });
+    const { outcome, reached, needed } = prove({ catalog, work: { needed: 1_000, further: 0 } });
     expect([outcome, reached, needed]).toEqual(["unfinished", 1, 2]);
     expect(prove({ catalog, work: { needed: 100_000, further: 0 } })).toMatchObject({ outcome: "holds", reached: 2 });
   });
@@ -612,16 +620,15 @@ claims:
   expect(code).toBe(1);
   expect(printed.replaceAll(path, "agents.yaml")).toMatchInlineSnapshot(`
     "Requests, ends, pauses, programs that die, deadlines
-      1 session   every reachable state         5 states, 10 steps
-      2 sessions  every reachable state         15 states, 59 steps
+      1 session   every reachable state         5 states, 12 steps
+      2 sessions  every reachable state         15 states, 67 steps
     The same, with one agent disabled and enabled
-      1 session   every reachable state         15 states, 50 steps
-      2 sessions  every reachable state         47 states, 249 steps
+      1 session   every reachable state         15 states, 56 steps
+      2 sessions  every reachable state         47 states, 273 steps
     Not explored: more than 2 sessions to the end, users with preferences, switches
-    to another agent, schedules and moves between zones (they act as requests,
-    pauses and ends), turns that end while their session is silent, budgets (they
-    refuse turns before the floor is asked), two agents disabled at once, and flags
-    that change while an agent is disabled.
+    to another agent, two agents disabled at once, and flags that change while an
+    agent is disabled. Schedules, edits and moves between zones act as requests and
+    ends, and a turn that its budget refuses as one that ends.
 
     Every invariant holds, and 1 claim, with up to 2 sessions at a time.
 

@@ -15,7 +15,7 @@ import { tryProver } from "../../support/policy/prover-trial.ts";
 import { toCatalog } from "../../support/policy/random-catalog.ts";
 import { PLANTED } from "./planted-faults.ts";
 
-test.each([10, 12, 19, 45])(
+test.each([12, 14, 19, 45])(
   "no walk of random catalogue %i breaks what is said to hold, and every story replays",
   (seed) => {
     const { differences, steps, held } = tryProver(seed, { walks: 50, twinWalks: 20, needed: 2_000 });
@@ -110,6 +110,32 @@ test.each<[broken: string[], ...commits: JudgedEvent[][]]>([
   const judge = new LogJudge(CATALOG);
   for (const commit of commits) judge.take(commit);
   expect([...judge.broken.keys()].filter((name) => name !== "0" && name !== "16").sort()).toEqual(broken);
+});
+
+test("what a user edits, moves or wanted for one turn is neither silenced nor missed", () => {
+  const claims = [
+    { name: "silenced", never: { silenced: "a" } },
+    { name: "missed", always: { after: "b ends", eventually: "a is heard" } },
+  ];
+  const brokenBy = (reason: string, more: object = {}, afterTurn = "keep") => {
+    const agents = [
+      { name: "a", priority: 50, when_preempted: "duck", after_turn: afterTurn },
+      { name: "b", priority: 90, beneath: { a: -10 } },
+    ];
+    const judge = new LogJudge({ agents, claims });
+    judge.take(begins("a"));
+    const beneath = step("a", "active.running", "ducked.running", "duck", { level: -10, ...byB });
+    judge.take([created("b"), decided("b", "granted", "preempted", 90), beneath]);
+    judge.take([step("b", "created", "active.idle", "activate")]);
+    judge.take([step("a", "ducked.running", "archived", "archive", { reason, ...more })]);
+    judge.take([step("b", "active.idle", "archived", "archive")]);
+    return [...judge.broken.keys()];
+  };
+  expect(brokenBy("superseded", { by: { sessionId: "a2", agentId: "a" } })).toEqual([]);
+  expect(brokenBy("moved", { by: { sessionId: "elsewhere", agentId: "a" } })).toEqual([]);
+  expect(brokenBy("after_turn")).toEqual([]);
+  expect(brokenBy("after_turn", {}, "archive")).toEqual(["missed"]);
+  expect(brokenBy("replaced", byB)).toContain("silenced");
 });
 
 test("the judge reads hours by the clocks of their zone", () => {

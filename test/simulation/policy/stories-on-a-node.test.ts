@@ -125,6 +125,7 @@ const TALKING = {
     { name: "chat", priority: 50, idle_timeout: "0ms", adapter: { kind: "scripted" } },
     { name: "radio", priority: 20, idle_yields: true, adapter: { kind: "scripted" } },
     { name: "reader", priority: 40, when_preempted: "duck", after_turn: "yield", adapter: { kind: "scripted" } },
+    { name: "guide", priority: 30, after_turn: "yield", adapter: { kind: "scripted" } },
     { name: "song", priority: 10, when_blocked: "queue", queue_timeout: "5s" },
     { name: "phone", priority: 90, beneath: { reader: -10 } },
   ],
@@ -132,6 +133,7 @@ const TALKING = {
     never("silenced", "chat", "by", ["phone"]),
     never("rejected", "song", "while_heard", ["radio"]),
     back("phone", "reader"),
+    back("phone", "guide"),
   ],
 };
 
@@ -143,7 +145,7 @@ const carYaml = async () => ({
 test.each<[name: string, least: number, file: () => Promise<object>]>([
   ["config/car.yaml with claims that do not hold", CAR_CLAIMS.length, carYaml],
   ["a catalogue with many deadlines", 2, async () => TIMED],
-  ["a catalogue in which turns matter", 3, async () => TALKING],
+  ["a catalogue in which turns matter", 4, async () => TALKING],
   ["a catalogue with hours and a flag", 2, async () => BY_HOURS],
   [
     "config/examples/claims.yaml",

@@ -56,6 +56,9 @@ interface Seen {
 const OWN = new Set(["resumed", "dequeued", "queue_timeout", "lease_expired"]);
 
 const isFront = (state: string): boolean => state.startsWith("active");
+/** Whether the session goes on in another one, because its user edits it or moves it to another floor. */
+const isContinued = (reason: string | undefined): boolean => reason === "superseded" || reason === "moved";
+const endsWithTurns = ({ agent }: Seen): boolean => agent.after_turn === "archive";
 const isHeard = (state: string): boolean => isFront(state) || state.startsWith("ducked");
 
 /**
@@ -246,7 +249,7 @@ export class LogJudge {
   #silence(session: Seen, { event, reason, by }: Change): void {
     const { agent } = session;
     this.#checkHold(session);
-    if (by) this.#blame(agent.name, "silenced", "by", [by.agentId]);
+    if (by && !isContinued(reason)) this.#blame(agent.name, "silenced", "by", [by.agentId]);
     const heard = this.#heard().filter((each) => each !== session);
     this.#owe(session, [...heard.map((each) => each.agent.name), ...(by ? [by.agentId] : [])]);
     if (event !== "preempt") return;
@@ -281,7 +284,9 @@ export class LogJudge {
     session.isPreempted = false;
     session.isQueued = false;
     const other = this.#sessions.get(by ?? "");
-    if (other) for (const ids of this.#owed.values()) ids.delete(session.id);
+    // What is left of it is another session; or it was for one turn only, and its agent keeps others.
+    const isOver = other !== undefined || isContinued(reason) || (reason === "after_turn" && !endsWithTurns(session));
+    if (isOver) for (const ids of this.#owed.values()) ids.delete(session.id);
     const isLater = reason !== "replaced" || other === undefined || other.asked > session.asked;
     this.#must(isLater, "18", () => `${session.id} is replaced by ${by}, which asked earlier`);
     for (const [{ always }, ids] of this.#owed) {

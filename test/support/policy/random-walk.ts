@@ -89,7 +89,20 @@ function toggle(floor: WalkedFloor, judge: LogJudge, catalog: JudgedCatalog, cha
 
 function act(floor: WalkedFloor, catalog: JudgedCatalog, size: number, id: string, chance: Chance): void {
   const { living } = floor;
-  const does = chance.pick(["start", "start", "wake", "pause", "end", "die", "wait", "greet", "say", "answer", "fail"]);
+  const does = chance.pick([
+    "start",
+    "start",
+    "wake",
+    "pause",
+    "end",
+    "die",
+    "wait",
+    "greet",
+    "say",
+    "answer",
+    "fail",
+    "cancel",
+  ]);
   const talking = (name: string) => catalog.agents.find((agent) => agent.name === name)?.adapter?.kind !== "external";
   if ((does === "start" || does === "greet") && living.length < size) {
     const { name } = chance.pick(catalog.agents);
@@ -100,10 +113,11 @@ function act(floor: WalkedFloor, catalog: JudgedCatalog, size: number, id: strin
   const { id: other, state } = chance.pick(living);
   if (does === "answer" || does === "fail") {
     if (floor.isAnswering(other)) floor.answer(other, does === "fail");
-  } else if (does === "say") {
+  } else if (does === "cancel") floor.cancel(other);
+  else if (does === "say") {
     if (talking(floor.agentOf(other)!)) floor.say(other);
   } else if (does === "end") floor.on(other, "archive");
   else if (does === "die") floor.die(other);
   else if (does === "pause" && state !== "created") floor.on(other, "pause");
-  else if (does === "wake" && !state.startsWith("active")) floor.wake(other);
+  else if (does === "wake") floor.wake(other);
 }

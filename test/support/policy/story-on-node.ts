@@ -77,7 +77,7 @@ export class StoryOnNode {
   }
 
   async #carryOut(step: ToldStep, steps: readonly ToldStep[]): Promise<void> {
-    const { asks, says, resumes, pauses, ends, dies, set, clear, clock } = step;
+    const { asks, says, cancels, resumes, pauses, ends, dies, set, clear, clock } = step;
     if (step.answers !== undefined) await this.#hear(step.answers);
     if (asks !== undefined) {
       const name = step.as ?? asks;
@@ -100,6 +100,8 @@ export class StoryOnNode {
         ...addressee,
       });
       if (answer.status === 200) this.#ids.set(name, answer.body.sessionId);
+    } else if (cancels !== undefined) {
+      await accepted(this.#node.post("/message", { type: "abort", sessionId: this.#idOf(cancels) }));
     } else if (resumes !== undefined) await this.#on(resumes, "resume");
     else if (pauses !== undefined) await accepted(this.#on(pauses, "pause"));
     else if (ends !== undefined) await accepted(this.#on(ends, "archive"));

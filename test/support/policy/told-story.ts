@@ -13,6 +13,7 @@ export interface ToldStep {
   readonly for?: string;
   readonly answers?: string;
   readonly fails?: boolean;
+  readonly cancels?: string;
   readonly resumes?: string;
   readonly pauses?: string;
   readonly ends?: string;
@@ -38,13 +39,15 @@ export function playStory(script: string, catalog: JudgedCatalog): { judge: LogJ
 }
 
 function carryOut(step: ToldStep, floor: WalkedFloor, judge: LogJudge, catalog: JudgedCatalog): void {
-  const { asks, says, answers, resumes, pauses, ends, dies, set, clear, disable, enable, clock } = step;
+  const { asks, says, answers, cancels, resumes, pauses, ends, dies, set, clear, disable, enable, clock } = step;
   if (asks !== undefined) floor.start(step.as ?? asks, asks);
   else if (says !== undefined) {
     const isThere = step.as === undefined && floor.living.some(({ id }) => id === says);
     floor.say(step.as ?? says, isThere ? undefined : says);
   } else if (answers !== undefined) floor.answer(answers, step.fails === true);
-  else if (resumes !== undefined) floor.wake(resumes);
+  else if (cancels !== undefined) {
+    if (!floor.cancel(cancels)) throw new Error(`${cancels} has no turn`);
+  } else if (resumes !== undefined) floor.wake(resumes);
   else if (pauses !== undefined) floor.on(pauses, "pause");
   else if (ends !== undefined) floor.on(ends, "archive");
   else if (dies !== undefined) floor.die(dies);

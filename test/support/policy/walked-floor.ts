@@ -82,10 +82,22 @@ export class WalkedFloor extends FloorStage {
     return this.actors.machineState(id as never)?.context.numbers.agentId;
   }
 
-  /** Whether a turn runs in the session, and may end. */
+  /** Whether a turn runs in the session, and may end: also while it is held, if its end was under way then. */
   isAnswering(id: string): boolean {
-    const { run, audibleSince } = this.contextOf(id);
-    return run?.live === true && audibleSince !== undefined;
+    return this.contextOf(id).run?.live === true;
+  }
+
+  /** The turn of the session that runs, or the first that waits. */
+  #turnOf(id: string): string | undefined {
+    const { run, turns } = this.contextOf(id);
+    return run?.id ?? turns[0]?.runId;
+  }
+
+  /** The session's user cancels its turn. @returns whether there was one */
+  cancel(id: string): boolean {
+    const runId = this.#turnOf(id);
+    if (runId !== undefined) this.ask({ type: "session.abort", sessionId: id, runId });
+    return runId !== undefined;
   }
 
   /** The session's turn ends. */

@@ -189,6 +189,20 @@ test("a session whose resume waits for a turn stays paused once that turn is wit
   expect(floor.view("music")).toMatchObject({ state: "paused", pausedBy: "yield" });
 });
 
+test("a session that waits while paused remembers only the messages that wait with it", () => {
+  for (const keys of [{}, { when_busy: "interrupt" }]) {
+    const floor = new FloorStage(withMusic({ when_blocked: "queue", ...keys }));
+    floor.create("music");
+    floor.on("music", "pause");
+    floor.create("phone");
+    for (const messageId of Array.from({ length: 40 }, (_, index) => `m${index}`)) {
+      floor.chat("music", messageId);
+      if (!("when_busy" in keys)) floor.ask({ type: "session.withdraw", sessionId: "music", messageId });
+    }
+    expect(floor.contextOf("music").request!.messageIds.length).toBeLessThan(3);
+  }
+});
+
 const chatOnce = (floor: FloorStage) => {
   const turn = { messageId: "m1", runId: "run-m1", content: "hello" };
   const session = { sessionId: "music", agentId: "music", userId: "ann", endsWithTurn: true as const };

@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { firstFloor } from "../../../src/policy/exploration.ts";
 import {
   type Bounds,
   type Constraint,
@@ -12,6 +13,8 @@ import {
   tighten,
   withMoment,
 } from "../../../src/policy/moments.ts";
+import { firstZone, passagesFrom, zoneAfter } from "../../../src/policy/zone.ts";
+import { makeCatalog } from "../../support/catalogs/catalog.ts";
 
 const MOST = 6;
 const three = withMoment(withMoment(ONLY_NOW));
@@ -105,4 +108,19 @@ test("moments that may differ are chosen unlike each other, also where one follo
   const bounds = tighten(three, all)!;
   const chosen = choose(bounds, 5_000);
   expect([chosen[0], isAmong(chosen, bounds), new Set(chosen).size]).toEqual([4_500, true, 3]);
+});
+
+test("however much happens before a deadline, none of it happens after it", () => {
+  const floor = firstFloor(makeCatalog([{ name: "call", priority: 90, max_hold: "5s" }]));
+  floor.create("call", "call");
+  let zone = firstZone(firstFloor(floor.catalog));
+  const [passage] = passagesFrom(zone, 1);
+  zone = zoneAfter(zone, passage!, floor, 1);
+  for (let step = 2; step < 150; step++) {
+    const next = passagesFrom(zone, step).find(({ happens }) => happens === "anything")!;
+    const after = next.floor.copy();
+    after.send({ type: "floor.patch_flags", flags: { reverse: step % 2 === 0 } });
+    expect(after.nextDue()! - after.time).toBeGreaterThan(0);
+    zone = zoneAfter(zone, next, after, step);
+  }
 });

@@ -122,7 +122,7 @@ test("the faults of a script are all named with their places", async () => {
       "script.yaml:4:5 steps[1]: must do one thing, not asks and pauses",
       "script.yaml:5:5 steps[2]: needs both repeat and steps",
       "script.yaml:6:14 steps[3].after: must be a duration: a whole number and ms, s, m, h or d, as in 30s",
-      "script.yaml:7:5 steps[4]: must do something (asks, says, hears, answers, resumes, pauses, ends, dies, returns, switches, set, clear, clock, catalogue, stop, disable, enable, repeat), expect something or let time pass (at, after)",
+      "script.yaml:7:5 steps[4]: must do something (asks, says, hears, answers, cancels, resumes, pauses, ends, dies, returns, switches, set, clear, clock, catalogue, stop, disable, enable, repeat), expect something or let time pass (at, after)",
     ]
   `);
   expect((await run(`${path}.missing`)).code).toBe(2);
@@ -286,6 +286,25 @@ steps:
   const catalog = CALLED({ after_turn: "archive" });
   expect(failures(playText(script, catalog))).toEqual([]);
   expect(() => playText(`${script}  - { answers: talk }\n`, catalog)).toThrow("line 7: no turn runs in talk");
+});
+
+test("a turn ends while its session is silent or waits: it is cancelled, or its end was under way", () => {
+  const script = `
+steps:
+  - { at: "08:00", says: talk, for: 60s }
+  - { asks: call, expect: { heard: [call] } }
+  - { cancels: talk }
+  - { ends: call, expect: { silent: [talk], floor: free } }
+  - { says: talk, for: 60s, expect: { heard: [talk] } }
+  - { asks: call }
+  - { answers: talk, expect: { silent: [talk] } }
+  - { says: talk, expect: { outcome: queued } }
+  - { cancels: talk }
+  - { ends: call, expect: { floor: free } }
+`;
+  const catalog = CALLED({ after_turn: "yield", when_blocked: "queue" });
+  expect(failures(playText(script, catalog))).toEqual([]);
+  expect(() => playText(`${script}  - { cancels: talk }\n`, catalog)).toThrow("line 13: no turn runs or waits in talk");
 });
 
 test("a turn that a pause ends begins again with the resume", () => {
