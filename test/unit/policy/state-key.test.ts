@@ -165,7 +165,8 @@ test("every moment of a floor is moved with the others", () => {
 });
 
 test("a field without a word in the tables is a fault, and not forgotten", () => {
-  const { floor } = walk(firstFloor(catalog), 1, 6);
+  const floor = firstFloor(catalog);
+  floor.create("music", "music");
   const beside = {
     owed: () => "",
     owedToGone: "",
