@@ -7,7 +7,7 @@ import { checkClaims, NOTHING_OWED, type Owed } from "./claims.ts";
 import { HourCombinations } from "./hour-combinations.ts";
 import { checkInvariants } from "./invariants.ts";
 import type { Constraint } from "./moments.ts";
-import { type ExploredMove, makeMove, movesFrom, signOf, type Variations } from "./moves.ts";
+import { type ExploredMove, leaseRenewedBy, makeMove, movesFrom, type Variations } from "./moves.ts";
 import type { SeenStep } from "./seen-step.ts";
 import { type Classes, classesOf, stateKey } from "./state-key.ts";
 import { SteppedFloor } from "./stepped-floor.ts";
@@ -159,7 +159,7 @@ class Exploration {
     this.#claims = this.#claims.map((each) => (broken.includes(each) ? NO_CLAIM : each));
     this.#options.onStep?.(step);
     const { after } = step;
-    const own = signOf(move);
+    const own = leaseRenewedBy(move);
     this.#keep(node, by, zoneAfter(zone, passage, after, this.#stepOf(zone) + 1, own), owed);
     return true;
   }

@@ -114,7 +114,7 @@ function newIdOf(floor: SteppedFloor, agentId: string): string {
 const actedOn = (move: ExploredMove): string | undefined => ("sessionId" in move ? move.sessionId : undefined);
 
 /** The session whose lease the move renews: a worker's report renews none. */
-export const signOf = (move: ExploredMove): string | undefined =>
+export const leaseRenewedBy = (move: ExploredMove): string | undefined =>
   move.does === "dies" || move.does === "answers" || move.does === "fails" ? undefined : actedOn(move);
 
 /** Make a move on a copy of the floor. */
