@@ -125,7 +125,6 @@ export function stateKey(floor: SteppedFloor, { owed, owedToGone, inForce, class
   const { reserved, holder, ducked, paused, queued } = context.floor;
   if (reserved) mustKnow(reserved, RESERVATION_FIELDS);
   const competing = everyone(context.floor);
-  const order = competing.map(({ askedAt }) => askedAt).sort((one, other) => one - other);
   const label = labelsOf(classes);
   const clocks: number[] = [];
   const timeOf = (sessionId: string | undefined) => {
@@ -134,7 +133,8 @@ export function stateKey(floor: SteppedFloor, { owed, owedToGone, inForce, class
     return own.map(({ about }) => about).join();
   };
   // What is due at the same time comes in the order in which the sessions asked.
-  const asked = floor.sessions.map(({ context: { numbers } }) => numbers.askedAt).sort((one, other) => one - other);
+  const known = [...floor.sessions.map(({ context: { numbers } }) => numbers), ...competing];
+  const asked = [...new Set(known.map(({ askedAt }) => askedAt))].sort((one, other) => one - other);
   const stateText = ({ context: session, value }: State) => {
     const { lifecycle, activity } = value satisfies SessionValue;
     const dead = floor.isDead(session.id) ? "+" : "";
@@ -145,7 +145,7 @@ export function stateKey(floor: SteppedFloor, { owed, owedToGone, inForce, class
     const { sessionId, askedAt } = contender;
     const state = states.get(sessionId)!;
     states.delete(sessionId);
-    return `${stateText(state)} ${order.indexOf(askedAt)} ${contenderText(contender)} ${timeOf(sessionId)}`;
+    return `${stateText(state)} ${asked.indexOf(askedAt)} ${contenderText(contender)} ${timeOf(sessionId)}`;
   });
   const others = [...states.values()].map((state) => ({ text: stateText(state), id: state.context.id as string }));
   others.sort((one, other) => (one.text < other.text ? -1 : one.text > other.text ? 1 : 0));

@@ -18,6 +18,7 @@ import {
 } from "../../../src/policy/state-fields.ts";
 import { stateKey } from "../../../src/policy/state-key.ts";
 import type { SteppedFloor } from "../../../src/policy/stepped-floor.ts";
+import type { SessionId } from "../../../src/protocol/ids.ts";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
 
 const catalog = makeCatalog(
@@ -164,19 +165,30 @@ test("every moment of a floor is moved with the others", () => {
   }
 });
 
+test("that a session with the floor has asked again is told by its place among all that asked", () => {
+  const floor = firstFloor(catalog);
+  floor.create("prompt", "prompt");
+  floor.create("call", "call");
+  floor.send({ type: "session.pause", sessionId: "call" as SessionId });
+  const before = stateKey(floor, NOTHING_BESIDE).text;
+  floor.send({ type: "session.resume", sessionId: "prompt" as SessionId });
+  expect(stateKey(floor, NOTHING_BESIDE).text).not.toBe(before);
+});
+
+const NOTHING_BESIDE = {
+  owed: () => "",
+  owedToGone: "",
+  inForce: "",
+  classes: new Map<string, string>(),
+  clocksOf: () => [],
+};
+
 test("a field without a word in the tables is a fault, and not forgotten", () => {
   const floor = firstFloor(catalog);
   floor.create("music", "music");
-  const beside = {
-    owed: () => "",
-    owedToGone: "",
-    inForce: "",
-    classes: new Map<string, string>(),
-    clocksOf: () => [],
-  };
-  expect(stateKey(floor, beside).text).not.toBe("");
+  expect(stateKey(floor, NOTHING_BESIDE).text).not.toBe("");
   const more = floor.copy({ session: (context) => ({ ...context, mood: "blue" }) });
-  expect(() => stateKey(more, beside)).toThrow("the key of a state has no word on the field mood");
+  expect(() => stateKey(more, NOTHING_BESIDE)).toThrow("the key of a state has no word on the field mood");
 });
 
 test("agents that differ in a key that decisions read are no twins", () => {
