@@ -114,17 +114,8 @@ export const ROUTES: [route: string, ask: (caller: Caller, of: Things) => Promis
 /** Answers besides 404 that mean that nothing is there. */
 export const NOTHING_THERE = /^$|"deleted":false|"aborted":false/;
 
-/**
- * Routes that name no resource of an owner. Lists among them are tested in
- * `test/e2e/contract/auth/auth-ownership.test.ts`, and the doors in `test/e2e/doors/access.test.ts`. A new route
- * belongs in one of the two lists.
- */
-export const OF_NOBODY = [
-  "GET /session/list",
-  "GET /floors",
-  "GET /floors/events",
-  "GET /runs",
-  "GET /agents",
+/** Routes that only operators may use, whatever they name. */
+export const OF_OPERATORS = [
   "GET /agents/definitions",
   "POST /agents/definitions",
   "GET /agents/definitions/{id}",
@@ -132,16 +123,29 @@ export const OF_NOBODY = [
   "DELETE /agents/definitions/{id}",
   "GET /catalogue/matrix",
   "POST /catalogue/diff",
-  "GET /events",
-  "GET /health",
-  "GET /ready",
   "GET /metrics",
   "GET /nodes",
-  "GET /usage",
   "GET /webhooks",
   "POST /webhooks/{name}/test",
   "POST /webhooks/{name}/enable",
   "DELETE /user/{id}",
+];
+
+/**
+ * Routes that name no resource of an owner. Lists among them are tested in
+ * `test/e2e/contract/auth/auth-ownership.test.ts`, and the doors in `test/e2e/doors/access.test.ts`. A new route
+ * belongs in one of the three lists.
+ */
+export const OF_NOBODY = [
+  "GET /session/list",
+  "GET /floors",
+  "GET /floors/events",
+  "GET /runs",
+  "GET /agents",
+  "GET /events",
+  "GET /health",
+  "GET /ready",
+  "GET /usage",
   "GET /user/{id}/export",
   "POST /ticket",
   "POST /cookie",
