@@ -9,8 +9,8 @@ import type { Say } from "../words/sentence.ts";
 import { useWords } from "../words/words.tsx";
 import styles from "./node.module.css";
 
-/** The interval of the readings, in ms. */
-const EVERY_MS = 2_000;
+/** The interval of the readings, in ms: the store counts all that waits. */
+const EVERY_MS = 5_000;
 
 /** The webhooks, what waits for their receivers and why, for operators. */
 export function WebhookList() {
