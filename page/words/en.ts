@@ -74,6 +74,7 @@ export const en = {
   "because.lease_expired": "its program sent no more heartbeats",
   "because.max_pause": "it was paused for too long",
   "because.restricted": "a restriction is on",
+  "because.missed": "it was not heard at its time",
   "because.superseded": "a copy took its place",
   "because.moved": "it moved to another zone",
   "because.interrupted": "the next message interrupted it",

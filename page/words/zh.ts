@@ -74,6 +74,7 @@ export const zh: Words = {
   "because.lease_expired": "其程序不再有回应",
   "because.max_pause": "暂停过久",
   "because.restricted": "有限制生效",
+  "because.missed": "到时未能发言",
   "because.superseded": "已被副本取代",
   "because.moved": "已移到其他区域",
   "because.interrupted": "被下一条消息打断",

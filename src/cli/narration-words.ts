@@ -13,6 +13,7 @@ const en = {
   replacedBy: (who: string) => `is replaced by ${who}`,
   movesTo: (floor: string) => `goes on on ${floor}`,
   ends: "ends",
+  missed: "ends: it was not heard at its time",
   ownVolume: "at its own volume",
   quieter: (dB: number) => `${dB} dB quieter`,
   ducked: (verb: string, who: string | undefined, volume: string) =>
@@ -62,6 +63,7 @@ const zh: NarrationWords = {
   replacedBy: (who) => `被${who}取代`,
   movesTo: (floor) => `在 ${floor} 上继续`,
   ends: "结束",
+  missed: "结束：到时未能发言",
   ownVolume: "音量不变",
   quieter: (dB) => `音量降低 ${dB} dB`,
   ducked: (verb, who, volume) => `${who === undefined ? "" : `在${who}之下`}${verb}，${volume}`,

@@ -159,6 +159,7 @@ function describeTransition(
     case "archive":
     case "expire":
       if (movedTo !== undefined) return ended(words.movesTo(movedTo));
+      if (reason === "missed") return ended(words.missed);
       return ended(reason === "replaced" && who !== undefined ? words.replacedBy(who) : words.ends);
     default:
       return [];

@@ -23,8 +23,8 @@ const en = {
   leftQueue: (name: string, hasLapsed: boolean) =>
     `${name} no longer waits for the floor: ${hasLapsed ? "its program sent no heartbeat for longer than its lease" : "it waited for as long as it may (queue_timeout)"}. ` +
     "It asks again when it is activated, or with its next message",
-  failed: (name: string, message: string, code: string) =>
-    `the last turn of ${name} failed: ${message} (${code}). Its next message begins a new turn`,
+  failed: (name: string, message: string, code: string, isOver: boolean) =>
+    `the last turn of ${name} failed: ${message} (${code})${isOver ? "" : ". Its next message begins a new turn"}`,
   retryAt: (time: string) => `, which its provider does not refuse from ${time} on`,
   freeAt: (time: string) => `, for which there is a budget from ${time} on`,
   providersReason: "interlock status shows operators what the provider itself said",
@@ -72,7 +72,8 @@ const zh: WhyWords = {
     `${name}失去了位置：它的程序超过租约时间没有心跳。仅有心跳不会让它回来：程序重新运行后，须恢复这个会话`,
   leftQueue: (name, hasLapsed) =>
     `${name}不再等发言权：${hasLapsed ? "它的程序超过租约时间没有心跳" : "它已等到允许的上限（queue_timeout）"}。激活它，或它的下一条消息，会让它再次请求`,
-  failed: (name, message, code) => `${name}的上一轮失败：${message}（${code}）。它的下一条消息会开始新的一轮`,
+  failed: (name, message, code, isOver) =>
+    `${name}的上一轮失败：${message}（${code}）${isOver ? "" : "。它的下一条消息会开始新的一轮"}`,
   retryAt: (time) => `，其服务方从 ${time} 起不再拒绝`,
   freeAt: (time) => `，${time} 起恢复额度`,
   providersReason: "interlock status 向运维人员显示服务方自己的说法",

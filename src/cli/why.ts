@@ -169,12 +169,14 @@ function whyNotQueued(name: string, { events, language }: Story): string {
 }
 
 /** Why the session's last turn failed, and what helps. */
-function failureOf({ agentId, activity, failure }: Session, { nameOf, language }: Story): string[] {
+function failureOf({ state, agentId, activity, failure }: Session, { nameOf, language }: Story): string[] {
   // A turn that its budget refused did not begin, so the session did not fail.
   if (!failure || (activity !== "failed" && failure.errorCode !== "budget_exhausted")) return [];
   const { errorCode, message, retryAt } = failure;
   const words = WHY[language];
-  const sentence = words.failed(nameOf(agentId), message.replace(/\.$/, ""), errorCode);
+  const isOver = state === "archived";
+  const sentence = words.failed(nameOf(agentId), message.replace(/\.$/, ""), errorCode, isOver);
+  if (isOver) return [sentence];
   return [
     retryAt === undefined
       ? sentence

@@ -18,8 +18,8 @@ const rejected = (reason: string) => ({
   data: { outcome: "rejected", reason, challenger: { sessionId: "song", agentId: "music", priority: 20 }, say: "…" },
 });
 
-/** The first lines of the report about a session of a floor without a holder, joined. */
-async function told(session: object, events: object[], language: "en" | "zh" = "en"): Promise<string> {
+/** The report about a session of a floor without a holder. */
+async function reported(session: object, events: object[], language: "en" | "zh" = "en"): Promise<string[]> {
   const floor = { id: "u:ann", holder: null, paused: [], queued: [], flags: {} };
   const client = {
     getSession: async () => ({
@@ -30,6 +30,12 @@ async function told(session: object, events: object[], language: "en" | "zh" = "
     whatIf: async () => ({ decision: { outcome: "granted", reason: "floor_free", say: "Music starts." } }),
   } as unknown as Client;
   const { lines } = await reportWhy(client, { what: "song", limit: 20, language }, Date.parse(at(2)));
+  return lines;
+}
+
+/** Its first lines, joined. */
+async function told(session: object, events: object[], language: "en" | "zh" = "en"): Promise<string> {
+  const lines = await reported(session, events, language);
   return lines.slice(0, lines.indexOf("")).join(language === "en" ? " " : "");
 }
 
@@ -69,8 +75,8 @@ it("why tells why the last turn failed, and what helps", async () => {
     activity: "failed",
     failure: { errorCode: "run_lost", message: "Lost.", runId: "r" },
   };
-  expect(await told(lost, [])).toMatch(
-    /^music has ended: it asks no more the last turn of music failed: Lost \(run_lost\)/,
+  expect(await told(lost, [])).toBe(
+    "music has ended: it asks no more the last turn of music failed: Lost (run_lost) the floor is free",
   );
 });
 
@@ -82,4 +88,26 @@ it("why tells that a waiting turn was refused by a budget, and from when on ther
     /the last turn of music failed: Your budget is used up\. It is free again in 2 hours \(budget_exhausted\)\. Its next message begins a new turn, for which there is a budget from \d\d:\d\d:00 on/,
   );
   expect(await told(spent, [], "zh")).toMatch(/\d\d:\d\d:00 起恢复额度/);
+});
+
+it("why tells for which time a session waits, and for which one a series makes the next", async () => {
+  const schedule = { at: Date.parse(at(0)) };
+  expect(await told({ state: "created", schedule }, [])).toMatch(
+    /^music waits for its time: it asks for the floor on .*\d\d:\d\d:00 the floor is free$/,
+  );
+  const series = { state: "created", schedule: { ...schedule, every: "0 7 * * mon-fri", timezone: "Europe/Berlin" } };
+  expect(await told(series, [])).toMatch(
+    /^music is a series \(0 7 \* \* mon-fri\): its next session asks for the floor on .*\d\d:\d\d:00 the floor is free$/,
+  );
+  expect(await told(series, [], "zh")).toMatch(/^music是一个系列（0 7 \* \* mon-fri）：/);
+});
+
+it("why tells that a session of a series was refused at its time, and ended unheard", async () => {
+  const events = [
+    rejected("lower_priority"),
+    moved("archived", { from: "created", event: "archive", reason: "missed" }),
+  ];
+  expect((await reported({ state: "archived" }, events)).join("\n")).toMatch(
+    /\(lower_priority\).*ends: it was not heard at its time/s,
+  );
 });
