@@ -11,7 +11,8 @@ import { build } from "vite";
 import { createChatServer } from "./server.ts";
 
 const HERE = fileURLToPath(new URL(".", import.meta.url));
-const INTERLOCK = fileURLToPath(new URL("../../bin/interlock.js", import.meta.url));
+/** The program, beside the module of the package: in this repository, and where it is installed. */
+const INTERLOCK = fileURLToPath(new URL("interlock.js", import.meta.resolve("interlock")));
 
 /** A chat that runs: its page's address. Disposing it ends the node and the backend, and deletes what they stored. */
 export interface RunningChat extends AsyncDisposable {

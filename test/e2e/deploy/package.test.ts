@@ -126,6 +126,36 @@ describe("the package of a fresh clone", () => {
     LONG_MS,
   );
 
+  test("the example of a chat starts with one command where a team copied it to", async () => {
+    await cp(join(root, "examples/chat"), join(user(), "chat"), { recursive: true });
+    const settings = join(user(), "chat/page/tsconfig.json");
+    const { compilerOptions, extends: _, ...rest } = JSON.parse(await readFile(settings, "utf8"));
+    await writeFile(settings, JSON.stringify({ ...rest, compilerOptions: { ...compilerOptions, paths: {} } }));
+    await mkdir(join(user(), "node_modules/@vitejs"), { recursive: true });
+    // `jose` came with the package.
+    for (const name of ["react", "react-dom", "vite", "@vitejs/plugin-react"])
+      await symlink(join(root, "node_modules", name), join(user(), "node_modules", name));
+    const chat = spawn(process.execPath, ["chat/main.ts"], {
+      cwd: user(),
+      env: { ...env, PORT: "0", NODE_ENV: "production" },
+    });
+    const [line] = await once(chat.stdout.setEncoding("utf8"), "data");
+    const [url] = /http:\/\/127\.0\.0\.1:\d+/.exec(String(line))!;
+    expect(await (await fetch(url)).text()).toMatch(/<script type="module"/);
+    const signedIn = await fetch(`${url}/sign-in`, {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: '{"user":"ann","password":"tulip"}',
+    });
+    const cookie = signedIn.headers.get("set-cookie")!.split(";")[0]!;
+    const answer = await (await fetch(`${url}/token`, { headers: { Cookie: cookie } })).json();
+    const { token, node } = answer as { token: string; node: string };
+    const listed = await fetch(`${node}/agents`, { headers: { Authorization: `Bearer ${token}` } });
+    expect(((await listed.json()) as { agents: unknown[] }).agents).toHaveLength(2);
+    chat.kill("SIGTERM");
+    expect(await once(chat, "exit")).toEqual([0, null]);
+  });
+
   test(
     "the package serves in an empty folder, and runs README's two programs",
     async () => {
