@@ -263,3 +263,13 @@ test("an owner can use its own session by every route", async () => {
     expect((await (await ann.stream(path)).next()).type).toBe("session_created");
   }
 });
+
+test("an operator cancels a run of another owner, and no other owner does", async () => {
+  const { session } = await accepted(ann.post("/session/create", { agentId: "chat" }));
+  const said = { type: "chat", sessionId: session.id, content: "play" };
+  const { runId } = await accepted(ann.post("/message", said));
+  expect((await refused(bob.post(`/runs/${runId}/cancel`))).errorCode).toBe("not_found");
+  expect((await accepted(ann.get("/runs"))).runs).toMatchObject([{ id: runId }]);
+  expect(await accepted(ops.post(`/runs/${runId}/cancel`))).toMatchObject({ sessionId: session.id });
+  expect((await accepted(ann.get("/runs"))).runs).toEqual([]);
+});
