@@ -24,15 +24,21 @@ const MAX_EQUAL = 8;
 const LOOK_MS = 1_000;
 /** How long another node may take to say how an answer stands, in ms. One that does not is dead. */
 const ASK_MS = 250;
+/** How long a request waits for what the bus has taken before it, in ms. */
+const CATCH_UP_MS = 250;
 
 const STATES = ["open", "sent", "arrived", "lost", "doubtful"] as const satisfies DeliveryState[];
-const News = z.object({
-  from: z.string(),
-  key: z.string(),
-  commandId: z.string(),
-  /** Absent: the node that answers this request is asked how the answer stands. */
-  state: z.enum(STATES).optional(),
-});
+const News = z.union([
+  z.object({
+    from: z.string(),
+    key: z.string(),
+    commandId: z.string(),
+    /** Absent: the node that answers this request is asked how the answer stands. */
+    state: z.enum(STATES).optional(),
+  }),
+  /** It comes back to its sender behind all that the bus has taken before it. */
+  z.object({ from: z.string(), mark: z.number() }),
+]);
 type News = z.infer<typeof News>;
 
 /** A request without a key, and its answer. */
@@ -85,6 +91,9 @@ export class RecentRequests {
   #next = 0;
   /** The last look at the peers that acknowledge nothing. */
   #look: { at: number; silent: Promise<Unanswered> } | undefined;
+  /** Called when the mark of this number comes back. */
+  readonly #marks = new Map<number, () => void>();
+  #mark = 0;
   #subscription: Subscription | undefined;
   #isClosed = false;
 
@@ -100,6 +109,7 @@ export class RecentRequests {
    */
   async admit<T extends AskedRequest>(identity: T, request: FastifyRequest): Promise<T> {
     const { key, isMarked } = nameOf(identity, request);
+    await this.#catchUp();
     const before = await this.#findLost(key, isMarked);
     const attempt = before ?? this.#add(key, identity.commandId);
     const { commandId } = attempt;
@@ -117,6 +127,25 @@ export class RecentRequests {
   close(): void {
     this.#isClosed = true;
     this.#subscription?.end();
+  }
+
+  /**
+   * Resolves when what other nodes told before now has arrived. A request that is repeated because its node died may
+   * overtake the last news of that node.
+   */
+  async #catchUp(): Promise<void> {
+    const { bus, clock } = this.#options;
+    const isListening = this.#subscription !== undefined && !this.#isClosed;
+    if (!isListening || bus.isAway(this.#topic)) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#mark += 1;
+    const mark = this.#mark;
+    this.#marks.set(mark, resolve);
+    const timer = clock.after(CATCH_UP_MS, resolve);
+    this.#publish({ from: this.#id, mark });
+    await promise;
+    timer.cancel();
+    this.#marks.delete(mark);
   }
 
   /** The request that this one repeats. */
@@ -213,7 +242,10 @@ export class RecentRequests {
 
   #receive(message: Uint8Array): void {
     const news = readMessage(News, message);
-    if (!news || news.from === this.#id) return;
+    if (!news) return;
+    const isOwn = news.from === this.#id;
+    if (isOwn && "mark" in news) this.#marks.get(news.mark)?.();
+    if (isOwn || "mark" in news) return;
     const { key, commandId, state } = news;
     const known = this.#known.get(key)?.attempts.find((each) => each.commandId === commandId);
     if (state === undefined) {

@@ -157,6 +157,36 @@ test("the answer of a node that died is lost", async () => {
   expect((await send(there)).command).toBe("c1");
 });
 
+/** Deliver, in their order, all messages that wait and those that this sends, once a node has done all it can. */
+async function deliverAll(bus: UnreliableBus) {
+  for (let turns = 0; turns < 4; turns += 1) await turn();
+  while (bus.lateCount > 0) {
+    await bus.deliverLate();
+    await turn();
+  }
+}
+
+test("the answer of a node that died is lost also if its last news is slower than the repeat", async () => {
+  const { here, there, bus, send } = await makeNodes();
+  bus.fate = () => "delay";
+  await send(here);
+  here.close();
+  const again = send(there);
+  await deliverAll(bus);
+  expect((await again).command).toBe("c1");
+});
+
+test("what a node told before it died does not count as a sign of life", async () => {
+  const { here, there, bus, send } = await makeNodes();
+  await send(here);
+  bus.fate = () => "delay";
+  await send(here, { "x-stainless-retry-count": "1" });
+  here.close();
+  const again = send(there);
+  await deliverAll(bus);
+  expect((await again).command).toBe("c1");
+});
+
 test("while the bus is away each node knows its own answers, and nothing waits", async () => {
   const { here, there, bus, send } = await makeNodes();
   bus.goAway();
