@@ -83,9 +83,10 @@ void work(Clock::duration time) {
 
 /** One session, and the song that it lets be heard. */
 struct Player {
-  const std::string node, id, url = node + "/session/" + id;
+  const std::string node;
+  std::string id, url = node + "/session/" + id;
   std::FILE* const song;
-  std::string position, shown;
+  std::string position, shown, movedTo;
   /** The factor of the samples: 0 if the floor lets nothing be heard. */
   double gain = 0;
   Request asked, stream, beat;
@@ -153,6 +154,8 @@ struct Player {
 
   /** Follows the session over any number of connections, each of which goes on after the last event. */
   void follow() {
+    // Its user has moved it to another floor: it goes on there in a new session.
+    if (!movedTo.empty()) id = std::exchange(movedTo, ""), url = node + "/session/" + id, hasGap = true;
     // Events are missing in the log: the state is read instead.
     if (std::exchange(hasGap, false)) command(url, nullptr);
     if (stream.isUnderWay || Clock::now() < streamDue) return;
@@ -176,6 +179,9 @@ struct Player {
   void heed(const json& event) {
     const auto type = at(event, "/type");
     wait = 250ms;
+    const auto reason = at(event, "/data/reason");
+    if (reason == "moved" || reason == "superseded") movedTo = at(event, "/data/by/sessionId");
+    if (!movedTo.empty()) return;
     if (type == "session_transition") obey(at(event, "/data/to"), at(event, "/data/level", 0.0));
     if (type == "reset") hasGap = true;
     if (type == "bye") streamDue = Clock::now() + msAt(event, "/data/reconnectInMs", wait, wait, 60s);
@@ -185,7 +191,9 @@ struct Player {
   /** Renews the lease three times in its length, while the sound goes on: a player that hangs loses its place. */
   void keepLease() {
     if (beat.isUnderWay) return;
-    if (beat.status == 404 || at(beat.answer, "/errorCode") == "session_archived") isOver = true;
+    const auto next = at(beat.answer, "/replacedBy");
+    if (!next.empty() && next != id) movedTo = next;
+    if (beat.status == 404 || (next.empty() && at(beat.answer, "/errorCode") == "session_archived")) isOver = true;
     lease = msAt(beat.answer, "/leaseMs", lease, 1s, 24h);
     const bool wasLapsed = std::exchange(isLapsed, at(beat.answer, "/lapsed", beat.status != 200 && isLapsed));
     // Others may be heard by now, and only a request brings the session back. So it is after a crash of this program.

@@ -80,7 +80,18 @@ export class FloorAgent extends voice.Agent {
 
   /** Request the floor, with a new session the first time. */
   #ask(): ReturnType<Client["activateSession"]> {
-    if (this.#sessionId !== undefined) return this.#client.activateSession(this.#sessionId);
+    if (this.#sessionId !== undefined) return this.#activate(this.#sessionId);
     return this.#client.createSession({ agentId: this.#agentId, userId: this.#userId, activate: true });
+  }
+
+  /** If the user has moved the session to another seat, the one in which it goes on there. */
+  async #activate(sessionId: string): ReturnType<Client["activateSession"]> {
+    try {
+      return await this.#client.activateSession(sessionId);
+    } catch (error) {
+      const { replacedBy } = error instanceof ClientError ? error.facts : {};
+      if (replacedBy === undefined) throw error;
+      return this.#activate(replacedBy);
+    }
   }
 }

@@ -16,6 +16,7 @@ import tempfile
 from typing import AsyncIterator, Dict, NamedTuple, Optional
 
 from interlock_client import AsyncClient, ClientError, MessageTexts, utf16_length
+from interlock_client.types import Session
 
 #: What espeak-ng writes: one channel of 16 bits, behind 44 bytes.
 RATE = 22_050
@@ -115,27 +116,43 @@ class Speaker:
 
 
 class Conversation:
-    """One session with an agent, which is spoken."""
+    """One session with an agent, which is spoken. If its user moves it to another floor, it goes on in a new session."""
 
     def __init__(self, client: AsyncClient, session_id: str, speaker: Speaker) -> None:
         self._client = client
-        self._id = session_id
+        self.session_id = session_id
         self._speaker = speaker
         self._reported: Dict[str, int] = {}
-
-    async def follow(self, position: str) -> None:
-        """Obey the session, and speak what its agent writes, until the session ends."""
-        texts = MessageTexts()
         #: How much of the newest message was given to the speaker, in characters.
-        given: Dict[str, int] = {}
-        async with self._client.open_session(self._id, position=position) as events:
+        self._given: Dict[str, int] = {}
+
+    async def follow(self, session: Session, position: Optional[str]) -> None:
+        """Obey the session, and speak what its agent writes, until the session ends."""
+        while True:
+            async with self._client.keep_lease(session, on_lapsed=tell):
+                moved_to = await self._follow_until_end(position)
+            if moved_to is None:
+                return
+            self.session_id = moved_to
+            session = (await self._client.get_session(moved_to))["session"]
+            # From the beginning of its log.
+            position = None
+
+    async def _follow_until_end(self, position: Optional[str]) -> Optional[str]:
+        """:returns: the session that replaces this one"""
+        given = self._given
+        moved_to = None
+        texts = MessageTexts()
+        async with self._client.open_session(self.session_id, position=position) as events:
             async for event in events:
                 if event["type"] == "session_transition":
+                    if event["data"].get("reason") in ("moved", "superseded"):
+                        moved_to = event["data"]["by"]["sessionId"]
                     state = event["data"]["to"].split(".")[0]
                     self._speaker.obey(state, event["data"].get("level", 0))
                     tell(f"{state} ({event['data'].get('reason', event['data']['event'])})")
                 elif event["type"] == "reset":
-                    session = (await self._client.get_session(self._id))["session"]
+                    session = (await self._client.get_session(self.session_id))["session"]
                     self._speaker.obey(session["state"], session.get("level", 0))
                 elif event["type"] == "message" and event["data"]["role"] == "user":
                     # What follows is for this message, whoever has sent it.
@@ -151,7 +168,8 @@ class Conversation:
                 if not message.is_streaming and end < len(message.text):
                     self._say(message.text, message.message_id, end, len(message.text))
                     end = len(message.text)
-                given = {message.message_id: end}
+                self._given = given = {message.message_id: end}
+        return moved_to
 
     def _say(self, text: str, message_id: str, begin: int, end: int) -> None:
         self._speaker.say(Sentence(text[begin:end], message_id, utf16_length(text[:begin])))
@@ -165,8 +183,8 @@ class Conversation:
         """Send what the user said. A refusal is told, and the conversation goes on."""
         await self.interrupt()
         try:
-            await self._client.abort(self._id)
-            await self._client.send(words, session_id=self._id)
+            await self._client.abort(self.session_id)
+            await self._client.send(words, session_id=self.session_id)
         except ClientError as error:
             tell(str(error))
 
@@ -176,7 +194,7 @@ class Conversation:
             if self._reported.get(message_id) == up_to:
                 continue
             with contextlib.suppress(ClientError):
-                await self._client.played(self._id, message_id, up_to)
+                await self._client.played(self.session_id, message_id, up_to)
                 self._reported[message_id] = up_to
 
     async def keep_reporting(self) -> None:
@@ -255,9 +273,8 @@ async def talk(client: AsyncClient, output: asyncio.StreamWriter, options: argpa
     speaker = Speaker(output)
     microphone = Microphone(options.listen, options.grammar) if options.listen else None
     created = await client.create_session(id=options.session, agent_id=options.agent, user_id=options.user)
-    session = created["session"]
-    conversation = Conversation(client, session["id"], speaker)
-    tell(f"session {session['id']}")
+    conversation = Conversation(client, created["session"]["id"], speaker)
+    tell(f"session {conversation.session_id}")
 
     async def take_input() -> None:
         async for line in lines_of_input():
@@ -272,13 +289,13 @@ async def talk(client: AsyncClient, output: asyncio.StreamWriter, options: argpa
                 if words:
                     await conversation.ask(words)
 
-    parts = [conversation.follow(created["position"]), take_input(), speaker.run(), conversation.keep_reporting()]
+    following = conversation.follow(created["session"], created["position"])
+    parts = [following, take_input(), speaker.run(), conversation.keep_reporting()]
     tasks = [asyncio.ensure_future(part) for part in parts]
     try:
-        async with client.keep_lease(session, on_lapsed=tell):
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
     finally:
         for task in tasks:
             task.cancel()
@@ -286,7 +303,7 @@ async def talk(client: AsyncClient, output: asyncio.StreamWriter, options: argpa
         await conversation.report()
         # A session that cannot be ended gives way when its agent's time limits say so.
         with contextlib.suppress(ClientError):
-            await client.stop_session(session["id"])
+            await client.stop_session(conversation.session_id)
 
 
 async def main() -> None:

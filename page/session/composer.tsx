@@ -20,11 +20,11 @@ export const MAX_TEXT = 262_144;
 export function Composer({ session }: { session: Session }) {
   const { say, language } = useWords();
   const client = useClient();
-  const { agents } = useHere();
+  const { agents, linkTo } = useHere();
   const lastCommand = useAct();
   const { act, isBusy } = lastCommand;
   const [text, setText] = useDraft(session.id);
-  const isOver = session.state === "archived";
+  const { state, replacedBy } = session;
   const send = async () => {
     const content = text.trim();
     if (content === "" || isBusy) return;
@@ -39,7 +39,14 @@ export function Composer({ session }: { session: Session }) {
     event.preventDefault();
     void send();
   };
-  if (isOver) return <p className={styles["quiet"]}>{say("session.over")}</p>;
+  if (state === "archived") {
+    return (
+      <p className={styles["quiet"]}>
+        {say(replacedBy === undefined ? "session.over" : "session.replaced")}
+        {replacedBy !== undefined && <a href={linkTo("session", { sessionId: replacedBy })}>{say("session.goeson")}</a>}
+      </p>
+    );
+  }
   if (session.schedule)
     return (
       <p className={styles["quiet"]}>{say("session.scheduled", { time: whenOf(session.schedule.at, language) })}</p>

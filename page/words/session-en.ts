@@ -44,6 +44,8 @@ export const sessionEn = {
   "session.withdraw": "Withdraw",
   "session.logs": "Logs",
   "session.nologs": "Its agent wrote no log.",
+  "session.replaced": "This session is archived. ",
+  "session.goeson": "It goes on in another one.",
   "session.over": "This session is archived: it can be read, and takes no more messages.",
   "session.say": "Say something",
   "session.send": "Send",

@@ -46,6 +46,8 @@ export const sessionZh: Readonly<Record<keyof typeof sessionEn, string>> = {
   "session.withdraw": "撤回",
   "session.logs": "日志",
   "session.nologs": "智能体没有写日志。",
+  "session.replaced": "该会话已归档。",
+  "session.goeson": "它在另一个会话中继续。",
   "session.over": "该会话已归档：可以阅读，不再接收消息。",
   "session.say": "说点什么",
   "session.send": "发送",

@@ -370,13 +370,15 @@ export class TerminalChat {
     this.#narrator.meet(session.id, session.agentId);
   }
 
-  #lose(sessionId: string): void {
+  /** @param replacedBy the session in which it goes on: any client of its user may move it */
+  #lose(sessionId: string, replacedBy?: string): void {
     this.sessions.delete(sessionId);
     this.#connectionOf.delete(sessionId);
     this.#questions.delete(sessionId);
+    if (this.made.delete(sessionId) && replacedBy !== undefined) this.made.add(replacedBy);
     if (this.current !== sessionId) return;
-    this.current = undefined;
-    this.#isChosen = false;
+    this.current = replacedBy;
+    if (replacedBy === undefined) this.#isChosen = false;
   }
 
   #show(event: ServerEvent, connection: Connection): void {
@@ -414,7 +416,7 @@ export class TerminalChat {
     if (!session) return;
     const next = sessionAfter(session, event);
     if (next && next.state !== "archived") this.sessions.set(sessionId, next);
-    else this.#lose(sessionId);
+    else this.#lose(sessionId, next?.replacedBy);
   }
 
   /** Whether a message was not typed here. A finished one is remembered. */

@@ -3,7 +3,7 @@ import type { EventType, Transition } from "../protocol/event.ts";
 import type { FloorEventType } from "../protocol/event-logs.ts";
 import type { Reservation } from "../protocol/floor.ts";
 import type { PausedBy, Session } from "../protocol/session.ts";
-import { readState } from "../protocol/written-state.ts";
+import { isContinued, readState } from "../protocol/written-state.ts";
 import type { ServerEvent } from "./server-event.ts";
 
 /** Who has a floor and who waits, by the ids of sessions. */
@@ -145,7 +145,7 @@ export function sessionAfter(session: Session, event: ServerEvent): Session | un
 }
 
 function movedBy(session: Session, transition: Transition, at: number): Session | undefined {
-  const { event, level } = transition;
+  const { event, level, reason, by } = transition;
   const moved = stateAfter(session, transition);
   return (
     moved && {
@@ -157,6 +157,7 @@ function movedBy(session: Session, transition: Transition, at: number): Session 
       queuedAt: undefined,
       schedule: undefined,
       archivedAt: session.archivedAt ?? (moved.state === "archived" ? at : undefined),
+      replacedBy: isContinued(reason) ? by?.sessionId : session.replacedBy,
     }
   );
 }

@@ -222,7 +222,8 @@ export class LiveRuns {
    * The newest run of a session that has not ended; undefined if there is none. @throws AppError `session_not_found`
    */
   async find(caller: Caller, id: SessionId): Promise<RunAddress | undefined> {
-    const { session, head } = await this.#context.visibleTo(caller).view(id, 0);
+    const sessions = this.#context.visibleTo(caller);
+    const { session, head } = await sessions.view((await sessions.current(id))?.id ?? id, 0);
     const { activity, queuedAt, floorId, id: sessionId } = session;
     if (activity !== "running" && activity !== "waiting" && queuedAt === undefined) return undefined;
     const start = await this.#findStart(sessionId, head, (_, hasEnded) => !hasEnded);
@@ -260,7 +261,7 @@ export class LiveRuns {
     const { caller } = identity;
     const { sessionId: named, agentId, chat: _, sentence: __, playedUpTo: ___, check: ____, ...rest } = wanted;
     const sessions = this.#context.visibleTo(caller);
-    const found = named && (await sessions.findLiving(named));
+    const found = named && (await sessions.current(named));
     if (!found) {
       const made = named && (await sessions.idFor(ownerOf(caller, rest.userId), named));
       const target = newTarget(caller, made ?? this.#context.commands.deriveId(identity, "session"), {
@@ -271,7 +272,7 @@ export class LiveRuns {
       if (agentId !== undefined) return target;
       return await this.#context.sentences.route(caller, wanted.sentence ?? wanted.chat.content, target, false);
     }
-    const { sessionId, floorId } = found;
+    const { id: sessionId, floorId } = found;
     if (agentId !== undefined) await this.#switchTo(identity, agentId, { sessionId, floorId });
     return { sessionId, floorId };
   }

@@ -14,8 +14,6 @@ import type { CommandContext } from "./route-context.ts";
 
 /** The maximum number of floors that one request asks on. */
 const MAX_FLOORS = 32;
-/** Sessions in which a moved session of a group goes on, one after the other, that a stop follows. */
-const MAX_MOVES = 16;
 
 /** A request for all open floors of a user. */
 interface ZonesRequest {
@@ -143,15 +141,10 @@ export async function stopGroup(
   named: Pick<Session, "id" | "group">,
 ): Promise<void> {
   const sessions = visibleTo(identity.caller);
-  const living = async (id: SessionId, moves = 0): Promise<Session | undefined> => {
-    const session = await sessions.find(id).then((found) => found && sessions.view(id, 0));
-    const next = session?.session.replacedBy;
-    return next === undefined || moves === MAX_MOVES ? session?.session : living(next, moves + 1);
-  };
   const others = (named.group?.sessions ?? []).filter(({ sessionId }) => sessionId !== named.id);
   await Promise.all(
     others.map(async ({ sessionId: member }) => {
-      const session = await living(member);
+      const session = await sessions.current(member);
       if (!session) return;
       const { id: sessionId, floorId } = session;
       const own = { ...identity, commandId: commands.deriveId<SessionId>(identity, `stop ${sessionId}`) };

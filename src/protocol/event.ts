@@ -62,9 +62,6 @@ export const Transition = z.object({
 });
 export type Transition = z.infer<typeof Transition>;
 
-/** Whether an archived session goes on in the session that its last transition names in `by`. */
-export const isContinued = (reason: string | undefined): boolean => reason === "superseded" || reason === "moved";
-
 /** Why a summary that was wanted is not there. */
 export const SummaryFailure = z
   .object({

@@ -6,3 +6,6 @@ export const readState = (written: WrittenState) => written.split(".") as [Sessi
 
 /** Whether a session in this state, as it stands in a log, is heard. */
 export const isAudibleState = (written: string): boolean => /^(active|ducked)/.test(written);
+
+/** Whether an archived session goes on in the session that its last transition names in `by`. */
+export const isContinued = (reason: string | undefined): boolean => reason === "superseded" || reason === "moved";

@@ -112,6 +112,26 @@ describe("a chat from a pipe", () => {
     ]);
   });
 
+  test("a session that another client moves is followed: its turn, and the next message, go on there", async () => {
+    const chat = chatting();
+    chat.type("play");
+    await chat.says("♪");
+    const { sessions: before } = await client.listSessions({ userId: chat.user });
+    const { session } = await client.moveSession(before[0]!.id, "rear");
+    await chat.says(`goes on on u:${chat.user}/rear`);
+    await chat.says("♪");
+    await client.send({ type: "abort", sessionId: session.id });
+    chat.type("nod");
+    chat.end();
+    expect(await chat.done).toBe(0);
+    expect(chat.text).toMatch(/General › Yes\.\n/);
+    const { sessions } = await client.listSessions({ userId: chat.user, includeArchived: true });
+    expect(sessions.map(({ zone, state }) => [zone, state]).toSorted()).toEqual([
+      [undefined, "archived"],
+      ["rear", "archived"],
+    ]);
+  });
+
   test("a refusal is said once, with its reason, and the exit code is 1", async () => {
     const chat = chatting({ agent: "music" });
     await client.createSession({ userId: chat.user, agentId: "phone", activate: true });

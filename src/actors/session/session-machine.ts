@@ -1,7 +1,7 @@
 import { enqueueActions, type ParameterizedObject, setup } from "xstate";
 import type { ErrorCode } from "../../protocol/errors.ts";
-import { isContinued } from "../../protocol/event.ts";
 import type { Activity, SessionState } from "../../protocol/session.ts";
+import { isContinued } from "../../protocol/written-state.ts";
 import type { Emitted } from "../facts.ts";
 import {
   endLife,

@@ -7,10 +7,9 @@ import { randomUUID } from "node:crypto";
 import { pauseFor } from "../../client/delay.ts";
 import { type Client, ClientError, keepLease, type Lease, type SessionAnswer } from "../../client/interlock-client.ts";
 import type { ServerEvent } from "../../client/server-event.ts";
-import { isContinued } from "../../protocol/event.ts";
 import { parseLogPosition } from "../../protocol/position.ts";
 import type { Session } from "../../protocol/session.ts";
-import { readState } from "../../protocol/written-state.ts";
+import { isContinued, readState } from "../../protocol/written-state.ts";
 import {
   type KnownState,
   type Left,

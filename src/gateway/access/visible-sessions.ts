@@ -76,6 +76,8 @@ export type LogBounds =
 
 /** Characters of an owner's tag: 96 bits, so that another owner's tag cannot be found by trying. */
 const TAG_LENGTH = 16;
+/** Sessions in which one goes on, one after the other, that are followed. */
+const MAX_REPLACEMENTS = 1_000;
 /** Among how many sessions a question is looked for. */
 const ASKING_SESSIONS = 200;
 /** Sessions with runs that are read at a time, and for one page. */
@@ -168,6 +170,17 @@ export class VisibleSessions {
     const view = await this.#findView(id, messages);
     if (!view) throw new AppError("session_not_found");
     return view;
+  }
+
+  /** The session in which this one goes on, if a move or a copy replaced it, or itself; undefined for an unknown one. */
+  async current(id: SessionId): Promise<Session | undefined> {
+    let session = (await this.#findView(id, 0))?.session;
+    for (let count = 0; session?.replacedBy !== undefined && count < MAX_REPLACEMENTS; count += 1) {
+      const next: StoredSessionView | undefined = await this.#findView(session.replacedBy, 0);
+      if (!next) break;
+      session = next.session;
+    }
+    return session;
   }
 
   /** The agent of a session, and its workspace; undefined for an unknown session. */

@@ -1,6 +1,7 @@
-import { isContinued, type LogEntry, type Transition } from "../../protocol/event.ts";
+import type { LogEntry, Transition } from "../../protocol/event.ts";
 import { parseFrame, positionedFrame } from "../../protocol/frames.ts";
 import { type FloorId, type FloorSeq, floorOf, type Seq, type SessionId, userOf } from "../../protocol/ids.ts";
+import { isContinued } from "../../protocol/written-state.ts";
 import { flow } from "../../shared/flow.ts";
 import type { Clock } from "../../shared/ports/clock.ts";
 import type { LogStore, Slot } from "../../store/store.ts";

@@ -1,7 +1,7 @@
 import type { LoggedServerEvent } from "../../client/server-event.ts";
 import { type Decision, isRequest } from "../../protocol/decision.ts";
-import { isContinued } from "../../protocol/event.ts";
 import type { AgentTally } from "../../protocol/replay.ts";
+import { isContinued } from "../../protocol/written-state.ts";
 import { Tally } from "../tally.ts";
 import type { OlderSession } from "./recorded-inputs.ts";
 import { CLOCKS_MS, type ReplayedFloor, type ReplayedRequest } from "./replay.ts";

@@ -103,6 +103,18 @@ test("an answer continues in the session that the client names, by another agent
   expect((await accepted(node.get(`/session/${session}`))).session.agentId).toBe("weather");
 });
 
+test("a named session goes on where its user moved it, or in the copy that replaced it", async () => {
+  const session = node.newId("kitchen");
+  const { userId: user } = new E2eClient(node);
+  const turn = async (content: string) => sessionOf(await create(content, { metadata: { session, user } }));
+  await turn("hello");
+  const { session: moved } = await accepted(node.post(`/session/${session}/move`, { zone: "rear" }));
+  expect(await turn("nod")).toBe(moved.id);
+  const { session: copy } = await accepted(node.post(`/session/${moved.id}/rollback`, { turns: 1 }));
+  expect(await turn("hello")).toBe(copy.id);
+  expect(await contentsOf(copy.id)).toEqual(["hello", "Hello there.", "hello", "Hello there."]);
+});
+
 test("what was heard of the reply before is told in the metadata or a header, and a wrong position is refused", async () => {
   const session = node.newId("kitchen");
   const ask = (played?: string, headers = {}) =>

@@ -115,6 +115,18 @@ test("the MCP server waits for a reply as long as requested, and the run continu
   expect(await call("abort", { sessionId })).toMatchObject({ aborted: false });
 });
 
+test("an MCP client's session that its user moves is spoken to, read and aborted by its former id, and a command names the new one", async () => {
+  const { call } = await connect();
+  const { userId } = new E2eClient(node);
+  const { sessionId } = await call("ask_for_floor", { agentId: "general", userId });
+  const { session: moved } = await accepted(node.post(`/session/${sessionId}/move`, { zone: "rear" }));
+  expect(await call("speak", { sessionId, content: "play", waitSeconds: 0 })).toMatchObject({ sessionId: moved.id });
+  expect(await call("read_reply", { sessionId, waitSeconds: 0 })).toMatchObject({ isRunning: true });
+  expect(await call("abort", { sessionId })).toMatchObject({ aborted: true });
+  const error = { code: "session_archived", replacedBy: moved.id };
+  expect(await call("pause", { sessionId })).toMatchObject({ isError: true, error });
+});
+
 test("the MCP server ends a reply with a question or a confirmation, and continues with its answer", async () => {
   const { call } = await connect();
   const { sessionId } = await call("ask_for_floor", { agentId: "general" });

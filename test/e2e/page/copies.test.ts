@@ -122,6 +122,18 @@ describePage("copies of a session", (open) => {
   });
 
   test.each([
+    { locale: "en-US", words: "It goes on in another one." },
+    { locale: "zh-CN", words: "它在另一个会话中继续。" },
+  ])("a session that another client moves leads to the one in which it goes on: $locale", async ({ locale, words }) => {
+    const { ann, session, page } = await openMade(open, talked("hello"), { locale });
+    await page.getByRole("article").getByText("Hello there.", { exact: true }).waitFor();
+    const { body } = await ann.node.post(`/session/${session.id}/move`, { zone: "rear" });
+    await page.getByRole("link", { name: words }).click();
+    expect(await shownAfter(page, session.id)).toBe(body.session.id);
+    await page.getByRole("article").getByText("Hello there.", { exact: true }).waitFor();
+  });
+
+  test.each([
     { locale: "en-US", words: ["More for this session", "Copy the session", "Agent of the copy", "Make the copy"] },
     { locale: "zh-CN", words: ["会话的更多操作", "复制会话", "副本的智能体", "创建副本"] },
   ])("a session is copied for another agent of its catalogue: $locale", async ({ locale, words }) => {

@@ -273,6 +273,26 @@ describeWith(["cpp"], "the player in C++", (compiler) => {
     await next.sounds();
   });
 
+  test("a session that its user moves to another floor goes on there, with its lease, and obeys that floor", async () => {
+    const user = newUser();
+    const player = new CppPlayer(program, node.url, user, "music", `${user}-song`, song);
+    await player.shows("active");
+    const { body } = await node.post(`/session/${user}-song/move`, { zone: "rear" });
+    const { id } = body.session;
+    const leaseUntil = async () => (await node.ask("GET", `/session/${id}`)).body.session.leaseUntil!;
+    const first = await leaseUntil();
+    await expect.poll(leaseUntil).toBeGreaterThan(first + 1_000);
+    await player.sounds();
+    const talk = { id: `${user}-talk`, agentId: "general", userId: user, zone: "rear", activate: true };
+    await post(node, "/session/create", talk);
+    await player.shows("active", "paused");
+    await archive(talk.id);
+    await player.shows("active", "paused", "active");
+    player.signal("SIGTERM");
+    expect(await player.ended).toBe(0);
+    expect(await stateOf(id)).toBe("archived");
+  });
+
   test("a session that another ends, or that is deleted, ends it", async () => {
     for (const [method, path] of [
       ["POST", "/archive"],

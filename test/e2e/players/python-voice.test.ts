@@ -150,6 +150,24 @@ describeWith(["python", "espeak", "curl"], "the voice loop in Python", (python, 
     await expect.poll(() => heard("cid")).toEqual([WEATHER.length]);
   });
 
+  test("when its user moves the session to another floor, it goes on there, and what is said next is answered", async () => {
+    const voice = talkAs("fay");
+    voice.say("What is the weather like?");
+    await voice.sounds();
+    const { id } = (await node.post("/session/fay/move", { zone: "rear" })).body.session;
+    await expect.poll(() => heard(id)).toEqual([WEATHER.length]);
+    const call = { id: "fay-call", agentId: "phone", userId: "fay", zone: "rear", activate: true };
+    await post("/session/create", call);
+    await voice.prints(/^paused/);
+    await archive("fay-call");
+    await voice.prints(/^active/);
+    voice.say("What is the weather like?");
+    await expect.poll(() => heard(id)).toEqual([WEATHER.length, WEATHER.length]);
+    voice.signal("SIGTERM");
+    expect(await voice.ended).toBe(0);
+    expect((await node.ask("GET", `/session/${id}`)).body.session.state).toBe("archived");
+  });
+
   test("over a killed node it speaks on, and the conversation continues", async () => {
     const installation = await makeInstallation({ agents: AGENTS }, { PORT: String(await freePort()) });
     const first = await installation.start();
