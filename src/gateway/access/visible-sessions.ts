@@ -172,7 +172,7 @@ export class VisibleSessions {
     return view;
   }
 
-  /** The session in which this one goes on, if a move or a copy replaced it, or itself; undefined for an unknown one. */
+  /** The session in which this one goes on, if a move or a copy replaced it; else itself. Undefined: unknown. */
   async current(id: SessionId): Promise<Session | undefined> {
     let session = (await this.#findView(id, 0))?.session;
     for (let count = 0; session?.replacedBy !== undefined && count < MAX_REPLACEMENTS; count += 1) {
