@@ -74,14 +74,17 @@ export function refuseMisspelt(part: string, value: unknown, schema: unknown): v
 }
 
 /**
- * Refuse what a list has no filter for: it would be the whole list. Keys that begin with `_`, with which some clients
+ * Refuse what a query has no parameter for: without it the answer would be another one, such as a whole list. Streams
+ * are open, because clients of event streams add keys of their own. Keys that begin with `_`, with which some clients
  * avoid caches, are ignored.
  *
  * @throws AppError `bad_request`
  */
-function refuseStrayFilters(query: unknown, schema: FastifySchema | undefined): void {
+function refuseStrayParameters(query: unknown, schema: FastifySchema | undefined): void {
   // Clients of other protocols have keys of their own.
-  if (!schema?.operationId?.startsWith("list") || schema.tags?.includes("doors")) return;
+  if (!schema || schema.tags?.some((tag) => tag === "doors" || tag === "streams")) return;
+  const isList = schema.operationId?.startsWith("list") === true;
+  if (!isList && schema.querystring === undefined) return;
   const known = schema.querystring === undefined ? [] : knownKeys(schema.querystring, query as object);
   if (!known) return;
   const strays = Object.keys(query as object).filter((key) => !known.includes(key) && !key.startsWith("_"));
@@ -89,8 +92,9 @@ function refuseStrayFilters(query: unknown, schema: FastifySchema | undefined): 
   const issues = strays
     .slice(0, BOUNDS.shownIssues)
     .map((key) => ({ path: `querystring.${key}`, message: `known here: ${known.join(", ")}` }));
-  const filters = known.length === 0 ? "it has no filters" : `it has ${known.join(", ")}`;
-  throw new AppError("bad_request", `This list has no ${strays[0]}; ${filters}.`, { facts: { issues } });
+  const parameters = known.length === 0 ? "it has no filters" : `it has ${known.join(", ")}`;
+  const what = isList ? "This list" : "This route";
+  throw new AppError("bad_request", `${what} has no ${strays[0]}; ${parameters}.`, { facts: { issues } });
 }
 
 interface Stray {
@@ -100,24 +104,37 @@ interface Stray {
   meant: string | undefined;
 }
 
-/** The fields of a value that its schema's strict objects do not know, also within lists and other objects. */
-function* strayFields(value: unknown, schema: unknown, path: string): Generator<Stray> {
+/**
+ * The fields of a value that its schema's strict objects do not know, also within lists and other objects. Within strict
+ * objects, other objects may have further fields, but not one that is nearly one that is absent.
+ * @param isWithin whether the value is part of a strict object
+ */
+function* strayFields(value: unknown, schema: unknown, path: string, isWithin = false): Generator<Stray> {
   if (typeof value !== "object" || value === null) return;
   if (Array.isArray(value)) {
     const list = unwrapped(schema);
     if (!(list instanceof z.ZodArray)) return;
-    for (const [index, each] of value.entries()) yield* strayFields(each, list.element, `${path}.${index}`);
+    for (const [index, each] of value.entries()) yield* strayFields(each, list.element, `${path}.${index}`, isWithin);
     return;
   }
   const object = objectFor(schema, value);
-  if (!object) return;
-  const known = Object.keys(object.shape);
-  const isStrict = object.def.catchall instanceof z.ZodNever;
-  for (const [key, each] of Object.entries(value)) {
-    if (known.includes(key)) yield* strayFields(each, object.shape[key], `${path}.${key}`);
-    else if (isStrict)
-      yield { path: `${path}.${shortened(key)}`, key: shortened(key), known, meant: meantBy(key, known) };
+  const known = object ? Object.keys(object.shape) : keysOfUnion(schema);
+  const isStrict = object?.def.catchall instanceof z.ZodNever;
+  const isMisspelt = (meant: string | undefined) => isWithin && meant !== undefined && !Object.hasOwn(value, meant);
+  for (const key of Object.keys(value).filter((each) => !known.includes(each))) {
+    const meant = meantBy(key, known);
+    if (isStrict || isMisspelt(meant)) yield { path: `${path}.${shortened(key)}`, key: shortened(key), known, meant };
   }
+  for (const [key, inner] of Object.entries(object?.shape ?? {})) {
+    yield* strayFields((value as Record<string, unknown>)[key], inner, `${path}.${key}`, isWithin || isStrict);
+  }
+}
+
+/** The keys of all objects of which a value may be one. */
+function keysOfUnion(schema: unknown): string[] {
+  const inner = unwrapped(schema);
+  if (!(inner instanceof z.ZodUnion)) return [];
+  return inner.options.flatMap((option) => (option instanceof z.ZodObject ? Object.keys(option.shape) : []));
 }
 
 const shortened = (key: string): string => (key.length > MAX_SHOWN_KEY ? `${key.slice(0, MAX_SHOWN_KEY)}…` : key);
@@ -149,7 +166,7 @@ export function guardKeys(app: FastifyInstance): void {
       refuseStrayFields(request.body, schema?.body);
       refuseMisspelt("body", request.body, schema?.body);
       refuseMisspelt("querystring", request.query, schema?.querystring);
-      refuseStrayFilters(request.query, schema);
+      refuseStrayParameters(request.query, schema);
     } catch (error) {
       return done(error as AppError);
     }

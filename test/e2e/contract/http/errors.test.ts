@@ -411,6 +411,24 @@ test.each<[string, object, string, string]>([
   },
 );
 
+test.each([
+  ["user_question_response", { customInputs: "no" }, "customInput"],
+  ["user_question_response", { selected: "a", custom_input: "no" }, "customInput"],
+  ["tool_confirmation_response", { rejectWithreply: "no" }, "rejectWithReply"],
+  ["rollback", { messageIndex: 0, rollback_files: true }, "rollbackFiles"],
+])("a key within a message that is nearly a known one is 400 too: %s %j", async (type, inner, meant) => {
+  const field = type === "rollback" ? { rollback: inner } : { requestId: "r", response: inner };
+  expect((await refused(node.post("/message", { type, sessionId: "s", ...field }))).error).toContain(
+    `did you mean ${meant}?`,
+  );
+});
+
+test("a query parameter that a route does not have is 400, unless it avoids caches, or the route is a stream", async () => {
+  const { error } = await refused(node.get("/catalogue/matrix?time=22:00"));
+  expect(error).toBe("This route has no time; it has at, userId, flag.");
+  expect((await node.get("/catalogue/matrix?_=1")).status).toBe(200);
+});
+
 test("a query with a key that is nearly a known one is 400 too", async () => {
   const { error, issues } = await refused(node.get("/session/list?user_id=ann"));
   expect({ error, issues }).toEqual({
