@@ -105,8 +105,8 @@ interface Stray {
 }
 
 /**
- * The fields of a value that its schema's strict objects do not know, also within lists and other objects. Within strict
- * objects, other objects may have further fields, but not one that is nearly one that is absent.
+ * The fields of a value that its schema's strict objects do not know, also within lists and other objects. Within
+ * strict objects, other objects may have further fields, but not one that is nearly one that is absent.
  * @param isWithin whether the value is part of a strict object
  */
 function* strayFields(value: unknown, schema: unknown, path: string, isWithin = false): Generator<Stray> {
