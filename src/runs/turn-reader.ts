@@ -1,7 +1,7 @@
 import type { Summary, Turn } from "../agents/agent.ts";
 import type { MessageId, SessionId } from "../protocol/ids.ts";
 import type { TurnTask } from "../protocol/internal/run.ts";
-import type { Message } from "../protocol/message.ts";
+import { inTurnOrder } from "../protocol/turn-order.ts";
 import { flow } from "../shared/flow.ts";
 import type { MessageStore } from "../store/store.ts";
 
@@ -31,7 +31,7 @@ export async function readTurn(
   const later = newest.messages.slice(newest.messages.findIndex(({ id }) => id === messageId) + 1);
   const said = later.filter(({ role }) => role !== "user");
   const summary = await readSummary(store, sessionId, summaryId);
-  const history = groupByRun([...page.messages, ...said]);
+  const history = inTurnOrder([...page.messages, ...said]);
   flow.onHop?.("turn", `${input.id}, after ${history.length} messages`);
   const isReachable = providerHome === undefined || providerHome === home;
   const providerSessionId = isReachable ? task.providerSessionId : undefined;
@@ -57,14 +57,4 @@ async function readSummary(
 ): Promise<Summary | undefined> {
   const message = summaryId && (await store.findMessage(sessionId, summaryId));
   return message?.summary && { text: message.content, upTo: message.summary.upTo };
-}
-
-/** Order messages so that a run's replies follow its question, even if other messages came between. */
-function groupByRun(messages: readonly Message[]): Message[] {
-  const first = new Map<string, number>();
-  for (const [index, { runId }] of messages.entries()) {
-    if (runId !== undefined && !first.has(runId)) first.set(runId, index);
-  }
-  const order = new Map(messages.map((message, index) => [message, first.get(message.runId ?? "") ?? index]));
-  return messages.toSorted((one, other) => order.get(one)! - order.get(other)!);
 }

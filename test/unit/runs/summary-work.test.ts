@@ -84,6 +84,24 @@ test("a summary is written from at most a thousand messages and 256 KiB, and say
   expect(await read([message("user", "字".repeat(100_000))])).toMatchObject({ hasMore: false });
 });
 
+test("summaries of turns that waited cover each turn with its reply, and nothing twice", async () => {
+  const [u0, u1, u2, a0, a1, a2] = ["u0", "u1", "u2", "a0", "a1", "a2"].map((name) =>
+    message(name.startsWith("u") ? "user" : "assistant", name, { runId: name.slice(1) as RunId }),
+  ) as [Message, Message, Message, Message, Message, Message];
+  const first = await read([u0, u1, u2, a0, a1], { before: u2.id });
+  expect(first).toMatchObject({ texts: ["u0", "a0", "u1", "a1"], upTo: a1.id });
+  const early = await read([u0, { ...u1, status: "queued" }, { ...u2, status: "queued" }, a0]);
+  expect(early).toMatchObject({ texts: ["u0", "a0"], upTo: a0.id });
+  for (const [upTo, texts] of [
+    [a0, ["u1", "a1", "u2", "a2"]],
+    [a1, ["u2", "a2"]],
+  ] as const) {
+    const summary = message("system", "In short.", { summary: { upTo: upTo.id } });
+    const next = await read([u0, u1, u2, a0, a1, summary, a2], { summaryId: summary.id });
+    expect(next).toMatchObject({ texts, upTo: a2.id });
+  }
+});
+
 /** A driver whose agent writes a summary of "one" and "two". */
 async function writing() {
   const store = await storeWith([message("user", "one"), message("assistant", "two")]);

@@ -83,6 +83,46 @@ test("a fork leaves out waiting turns and an unfinished message, and cannot end 
   expect(refusal.errorCode).toBe("illegal_command");
 });
 
+/** A session that is told three messages at once; the turn under way is aborted, and the others follow. */
+async function threeAtOnce() {
+  const { ann, id } = await hold(node, "stacker");
+  const stream = await ann.follow(id);
+  await accepted(ann.say(id, "play", { id: "u0" }));
+  await stream.until(({ type }) => type === "delta");
+  await accepted(ann.say(id, "hello 1", { id: "u1" }));
+  const { runId } = await accepted(ann.say(id, "hello 2", { id: "u2" }));
+  await accepted(node.post("/message", { type: "abort", sessionId: id }));
+  await stream.until(({ type, data }) => type === "complete" && data["runId"] === runId);
+  const messages = await ann.messages(id);
+  expect(messages.map(({ role }) => role).join(" ")).toBe("user user user assistant assistant assistant");
+  return { ann, id, messages, played: [`user: play`, `assistant: ${messages[3]!.content}`] };
+}
+
+const HELLO = ["user: hello 1", "assistant: Hello there."];
+
+test("copies keep the replies of each turn that they keep, also of turns that waited for others", async () => {
+  const { ann, id, messages, played } = await threeAtOnce();
+  const copyUpTo = async (messageId?: string) => {
+    const { session } = await accepted(node.post(`/session/${id}/fork`, { messageId }));
+    return said(await ann.messages(session.id));
+  };
+  expect(await copyUpTo()).toEqual([...played, ...HELLO, "user: hello 2", "assistant: Hello there."]);
+  expect(await copyUpTo("u1")).toEqual([...played, "user: hello 1"]);
+  expect(await copyUpTo(messages[4]!.id)).toEqual([...played, ...HELLO]);
+  const { bytes } = await node.get(`/session/${id}/export?format=md`);
+  const lines = bytes.toString().split("\n");
+  expect(lines.filter((line) => /^(play|hello|Hello)/.test(line))).toEqual([
+    ...["play", "hello 1", "Hello there.", "hello 2", "Hello there."],
+  ]);
+  await accepted(ann.on(id, "pause"));
+  const edit = await accepted(node.post(`/session/${id}/messages/u2/edit`, { content: "nod" }));
+  expect(said(await ann.messages(edit.sessionId)).slice(0, 5)).toEqual([...played, ...HELLO, "user: nod"]);
+  const { body } = await node.get(`/session/rollback-points?sessionId=${id}`);
+  expect(body).toMatchObject({ points: [{ messageIndex: 0 }, { messageIndex: 2 }, { messageIndex: 4 }] });
+  const { session } = await accepted(node.post(`/session/${id}/rollback`, { turns: 1 }));
+  expect(said(await ann.messages(session.id))).toEqual([...played, ...HELLO]);
+});
+
 test("a fork of an unknown message or session is not found, and leaves nothing", async () => {
   const { ann, id } = await greeted(1);
   expect((await refused(node.post(`/session/${id}/fork`, { messageId: "nothing" }))).errorCode).toBe("not_found");

@@ -54,6 +54,20 @@ test("a turn under way begins again there, and those that wait follow it", async
   expect(await ann.see(id)).toMatchObject({ state: "archived", activity: "idle" });
 });
 
+test("a session that moves keeps the replies that it has given while further turns wait", async () => {
+  const { ann, id } = await hold(node, "stacker");
+  const stream = await ann.follow(id);
+  const { runId } = await accepted(ann.say(id, "play"));
+  await stream.until(({ type }) => type === "delta");
+  await accepted(ann.say(id, "play"));
+  await accepted(ann.say(id, "nod"));
+  await accepted(node.post(`/runs/${runId}/cancel`));
+  await stream.until(({ type, data }) => type === "delta" && data["runId"] !== runId);
+  const { session } = await accepted(node.post(`/session/${id}/move`, { zone: "rear" }));
+  const there = await ann.messages(session.id);
+  expect(there.map(({ role }) => role).slice(0, 4)).toEqual(["user", "assistant", "user", "user"]);
+});
+
 test("a question of an agent that may begin again is asked again there", async () => {
   const { ann, id } = await hold(node);
   const stream = await ann.follow(id);
