@@ -9,15 +9,22 @@ const MIN_KEY = 4;
 /** A longer key is cut in messages. */
 const MAX_SHOWN_KEY = 64;
 
+/** By union: its objects, by the value of their discriminator. */
+const OPTIONS = new WeakMap<z.ZodDiscriminatedUnion, ReadonlyMap<unknown, z.ZodObject>>();
+
 /** The object of a schema that checks the value; undefined if no single one does. */
 function objectFor(schema: unknown, value: object): z.ZodObject | undefined {
   const inner = unwrapped(schema);
   if (inner instanceof z.ZodObject) return inner;
   if (!(inner instanceof z.ZodDiscriminatedUnion)) return undefined;
   const { discriminator } = inner.def;
-  const kind = (value as Record<string, unknown>)[discriminator];
-  const options = inner.options as z.ZodObject<Record<string, z.ZodLiteral>>[];
-  return options.find(({ shape }) => shape[discriminator]?.value === kind);
+  let options = OPTIONS.get(inner);
+  if (!options) {
+    const objects = inner.options as z.ZodObject<Record<string, z.ZodLiteral>>[];
+    options = new Map(objects.map((each) => [each.shape[discriminator]?.value, each]));
+    OPTIONS.set(inner, options);
+  }
+  return options.get((value as Record<string, unknown>)[discriminator]);
 }
 
 /** A schema without what may stand in for an absent value, and without what is done to a present one. */
@@ -31,12 +38,6 @@ function unwrapped(schema: unknown): unknown {
   return isWrapper ? unwrapped(schema.unwrap()) : schema;
 }
 
-/** The keys of a route's body or query that schemas check; undefined where every key is allowed. */
-function knownKeys(schema: unknown, value: object): readonly string[] | undefined {
-  const object = objectFor(schema, value);
-  return object && Object.keys(object.shape);
-}
-
 /** The known key that a key probably means. */
 function meantBy(key: string, known: readonly string[]): string | undefined {
   if (key.length < MIN_KEY) return undefined;
@@ -44,33 +45,27 @@ function meantBy(key: string, known: readonly string[]): string | undefined {
 }
 
 /**
- * The keys that are nearly known ones. Queries and the bodies of other protocols may have further keys, but a misspelt
- * key loses a setting that the caller needs, such as the user whose floor a session competes for. If the known key is
- * there too, nothing is missing.
- */
-function misspeltKeys(value: object, known: readonly string[]): { key: string; meant: string }[] {
-  const found: { key: string; meant: string }[] = [];
-  for (const key of Object.keys(value)) {
-    if (found.length === BOUNDS.shownIssues) break;
-    if (known.includes(key)) continue;
-    const meant = meantBy(key, known);
-    if (meant !== undefined && !Object.hasOwn(value, meant)) found.push({ key, meant });
-  }
-  return found;
-}
-
-/**
- * @throws AppError `bad_request` that names what each misspelt key may mean. @param part where the keys are, for
- * messages
+ * Refuse keys that are nearly known ones. Queries and the bodies of other protocols may have further keys, but a
+ * misspelt key loses a setting that the caller needs, such as the user whose floor a session competes for. If the known
+ * key is there too, nothing is missing.
+ *
+ * @param part where the keys are, for messages
+ * @throws AppError `bad_request` that names what each misspelt key may mean
  */
 export function refuseMisspelt(part: string, value: unknown, schema: unknown): void {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return;
-  const known = knownKeys(schema, value);
-  const misspelt = known ? misspeltKeys(value, known) : [];
-  if (misspelt.length === 0) return;
-  const issues = misspelt.map(({ key, meant }) => ({ path: `${part}.${key}`, message: `did you mean ${meant}?` }));
-  const [{ key, meant }] = misspelt as [{ key: string; meant: string }];
-  throw new AppError("bad_request", `There is no ${key}; did you mean ${meant}?`, { facts: { issues } });
+  const fields = objectFor(schema, value)?.shape;
+  if (!fields) return;
+  const issues: { path: string; message: string }[] = [];
+  let first = "";
+  for (const key in value) {
+    if (issues.length === BOUNDS.shownIssues) break;
+    const meant = Object.hasOwn(fields, key) ? undefined : meantBy(key, Object.keys(fields));
+    if (meant === undefined || Object.hasOwn(value, meant)) continue;
+    first ||= `There is no ${key}; did you mean ${meant}?`;
+    issues.push({ path: `${part}.${key}`, message: `did you mean ${meant}?` });
+  }
+  if (issues.length > 0) throw new AppError("bad_request", first, { facts: { issues } });
 }
 
 /**
@@ -85,8 +80,9 @@ function refuseStrayParameters(query: unknown, schema: FastifySchema | undefined
   if (!schema || schema.tags?.some((tag) => tag === "doors" || tag === "streams")) return;
   const isList = schema.operationId?.startsWith("list") === true;
   if (!isList && schema.querystring === undefined) return;
-  const known = schema.querystring === undefined ? [] : knownKeys(schema.querystring, query as object);
-  if (!known) return;
+  const fields = schema.querystring === undefined ? {} : objectFor(schema.querystring, query as object)?.shape;
+  if (!fields) return;
+  const known = Object.keys(fields);
   const strays = Object.keys(query as object).filter((key) => !known.includes(key) && !key.startsWith("_"));
   if (strays.length === 0) return;
   const issues = strays
@@ -105,36 +101,47 @@ interface Stray {
 }
 
 /**
- * The fields of a value that its schema's strict objects do not know, also within lists and other objects. Within
+ * Note the fields of a value that its schema's strict objects do not know, also within lists and other objects. Within
  * strict objects, other objects may have further fields, but not one that is nearly one that is absent.
  * @param isWithin whether the value is part of a strict object
  */
-function* strayFields(value: unknown, schema: unknown, path: string, isWithin = false): Generator<Stray> {
-  if (typeof value !== "object" || value === null) return;
-  if (Array.isArray(value)) {
-    const list = unwrapped(schema);
-    if (!(list instanceof z.ZodArray)) return;
-    for (const [index, each] of value.entries()) yield* strayFields(each, list.element, `${path}.${index}`, isWithin);
-    return;
-  }
-  const object = objectFor(schema, value);
-  const known = object ? Object.keys(object.shape) : keysOfUnion(schema);
-  const isStrict = object?.def.catchall instanceof z.ZodNever;
-  const isMisspelt = (meant: string | undefined) => isWithin && meant !== undefined && !Object.hasOwn(value, meant);
-  for (const key of Object.keys(value).filter((each) => !known.includes(each))) {
-    const meant = meantBy(key, known);
-    if (isStrict || isMisspelt(meant)) yield { path: `${path}.${shortened(key)}`, key: shortened(key), known, meant };
-  }
-  for (const [key, inner] of Object.entries(object?.shape ?? {})) {
-    yield* strayFields((value as Record<string, unknown>)[key], inner, `${path}.${key}`, isWithin || isStrict);
-  }
+function findStrays(value: unknown, schema: unknown, path: string, found: Stray[], isWithin = false): void {
+  if (typeof value !== "object" || value === null || found.length === BOUNDS.shownIssues) return;
+  if (!Array.isArray(value)) return findStraysOf(value as Record<string, unknown>, schema, path, found, isWithin);
+  const list = unwrapped(schema);
+  if (!(list instanceof z.ZodArray)) return;
+  for (const [index, each] of value.entries()) findStrays(each, list.element, `${path}.${index}`, found, isWithin);
 }
 
-/** The keys of all objects of which a value may be one. */
-function keysOfUnion(schema: unknown): string[] {
+function findStraysOf(
+  value: Record<string, unknown>,
+  schema: unknown,
+  path: string,
+  found: Stray[],
+  isWithin: boolean,
+): void {
+  const object = objectFor(schema, value);
+  const fields: Record<string, unknown> = object?.shape ?? fieldsOfUnion(schema);
+  const isStrict = object?.def.catchall instanceof z.ZodNever;
+  const isMisspelt = (meant: string | undefined) => isWithin && meant !== undefined && !Object.hasOwn(value, meant);
+  for (const key in value) {
+    if (Object.hasOwn(fields, key)) continue;
+    const known = Object.keys(fields);
+    const meant = meantBy(key, known);
+    if (!isStrict && !isMisspelt(meant)) continue;
+    found.push({ path: `${path}.${shortened(key)}`, key: shortened(key), known, meant });
+    if (found.length === BOUNDS.shownIssues) return;
+  }
+  for (const key in object?.shape)
+    if (typeof value[key] === "object")
+      findStrays(value[key], fields[key], `${path}.${key}`, found, isWithin || isStrict);
+}
+
+/** The fields of all objects of which a value may be one. */
+function fieldsOfUnion(schema: unknown): Record<string, unknown> {
   const inner = unwrapped(schema);
-  if (!(inner instanceof z.ZodUnion)) return [];
-  return inner.options.flatMap((option) => (option instanceof z.ZodObject ? Object.keys(option.shape) : []));
+  if (!(inner instanceof z.ZodUnion)) return {};
+  return Object.assign({}, ...inner.options.map((option) => (option instanceof z.ZodObject ? option.shape : {})));
 }
 
 const shortened = (key: string): string => (key.length > MAX_SHOWN_KEY ? `${key.slice(0, MAX_SHOWN_KEY)}…` : key);
@@ -146,7 +153,8 @@ const shortened = (key: string): string => (key.length > MAX_SHOWN_KEY ? `${key.
  * @throws AppError `bad_request` that names each field, and what it may mean
  */
 function refuseStrayFields(body: unknown, schema: unknown): void {
-  const strays = strayFields(body, schema, "body").take(BOUNDS.shownIssues).toArray();
+  const strays: Stray[] = [];
+  findStrays(body, schema, "body", strays);
   const [first] = strays;
   if (!first) return;
   const hint = ({ known, meant }: Stray): string => {
