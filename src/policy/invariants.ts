@@ -1,3 +1,4 @@
+import { givesWayWhenIdle } from "../actors/floor/arbiter-step.ts";
 import { depth } from "../actors/floor/audible-together.ts";
 import type { Contender } from "../actors/floor/contender.ts";
 import {
@@ -10,7 +11,6 @@ import {
   restrictionOn,
   rulesOf,
 } from "../actors/floor/floor-state.ts";
-import { givesWayWhenIdle } from "../actors/floor/idle-holder.ts";
 import { isAudibleState } from "../protocol/written-state.ts";
 import { checkArrangement, must, silencing } from "./arrangement-check.ts";
 import { contenderOf, type SeenStep, type SeenTransition, silencingsIn } from "./seen-step.ts";

@@ -15,6 +15,7 @@ export const HOPS = {
   floor: "actors/host/hosted-floor.ts",
   rows: "actors/host/admission.ts",
   step: "actors/host/floor-actors.ts",
+  arbiter: "actors/floor/arbiter.ts",
   actors: "actors/host/floor-actors.ts",
   change: "actors/host/ledger.ts",
   sqlite: "store/sqlite/sqlite-store.ts",

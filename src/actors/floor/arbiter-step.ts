@@ -1,4 +1,4 @@
-import { type AgentEntry, restrictionsBy } from "../../config/catalog/catalog.ts";
+import { type AgentEntry, type Catalog, restrictionsBy } from "../../config/catalog/catalog.ts";
 import { hasHours, isDuring, nextChange } from "../../config/catalog/hours.ts";
 import type { Decision } from "../../protocol/decision.ts";
 import type { ErrorCode } from "../../protocol/errors.ts";
@@ -10,7 +10,7 @@ import type { SessionContext } from "../session/session-context.ts";
 import type { SessionInput } from "../session/session-machine.ts";
 import type { SessionEvent } from "../session/session-step.ts";
 import { type Contender, type Numbers, numbersOfAgent } from "./contender.ts";
-import { everyone, type Floor, type FloorRules, reservationOf, rulesOf } from "./floor-state.ts";
+import { everyone, type Floor, type FloorRules, isEligible, reservationOf, rulesOf } from "./floor-state.ts";
 import { effectivePriority } from "./priority.ts";
 
 /** The context of a floor's arbiter. */
@@ -47,7 +47,7 @@ export function hoursOn(
   { catalog, now, time }: Given,
   known: FloorHours | undefined,
 ): FloorHours | undefined {
-  const timed = catalog.restrictions.filter(hasHours);
+  const timed = catalog.restrictions.length === 0 ? [] : catalog.restrictions.filter(hasHours);
   if (timed.length === 0 || everyone(floor).length === 0) return undefined;
   const until = nextChange(timed, now)!;
   const dueAt = later(time, until - now);
@@ -55,6 +55,21 @@ export function hoursOn(
   const isKnown = known?.until === until && known.inForce.join() === inForce.join();
   const isInTime = known !== undefined && known.dueAt > time && Math.abs(known.dueAt - dueAt) < MAX_DRIFT_MS;
   return isKnown && isInTime ? known : { inForce, since: now, until, dueAt };
+}
+
+/**
+ * Whether the holder gives way once nothing runs in its session (`idle_yields`): a session that may come up waits in
+ * the queue, or asked while it was paused.
+ */
+export function givesWayWhenIdle({ floor, flags, hours }: ArbiterContext, catalog: Catalog): boolean {
+  const { holder, queued, paused } = floor;
+  if (!holder || catalog.agents.get(holder.agentId)?.idleYields !== true) return false;
+  const waiting = [...queued, ...paused.filter(({ wants }) => wants)];
+  if (waiting.length === 0) return false;
+  // The hours of the floor's last event, which are those of now: it settles whenever they change.
+  const isHour = (name: string) => hours?.inForce.includes(name) === true;
+  const restrictions = restrictionsBy(catalog, flags, isHour);
+  return waiting.some((contender) => isEligible(contender, { ...catalog, restrictions }));
 }
 
 /** What the arbiter sees of its floor's sessions. */

@@ -8,6 +8,7 @@ import type { Decision } from "../../protocol/decision.ts";
 import { MAX_FLAGS } from "../../protocol/floor.ts";
 import { type AgentId, type SessionId, userOf } from "../../protocol/ids.ts";
 import type { Command, CommandOf, TurnInput, WantedSession } from "../../protocol/internal/command.ts";
+import { flow } from "../../shared/flow.ts";
 import { accept, acceptWithSession, type Fact, type Given } from "../facts.ts";
 import { type carriedBy, lengthsOf } from "../session/session-context.ts";
 import type { EventForArbiter, SessionEvent } from "../session/session-step.ts";
@@ -67,6 +68,7 @@ export interface Arbitrated {
 
 /** Decide about an event, settle the floor, and say what of it has changed. Pure. */
 export function arbitrate(context: ArbiterContext, event: ArbiterEvent, sessions: SeenSessions): Arbitrated {
+  flow.onHop?.("arbiter", event.type);
   const { given } = event;
   const { floorId, floor: before, flags: flagsBefore, hours: known } = context;
   const step: ArbiterStep = {

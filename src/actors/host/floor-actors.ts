@@ -7,17 +7,15 @@ import { type FloorTime, later } from "../../shared/floor-time.ts";
 import { flow } from "../../shared/flow.ts";
 import type { DeadlineSources, Emitted, Fact, Given, LoggedEvent } from "../facts.ts";
 import { type ArbiterEvent, arbitrate } from "../floor/arbiter.ts";
-import type { ArbiterContext, FloorOrder, SeenSessions } from "../floor/arbiter-step.ts";
+import { type ArbiterContext, type FloorOrder, givesWayWhenIdle, type SeenSessions } from "../floor/arbiter-step.ts";
 import { ARBITER_STATES, arbiterStateOf, EMPTY_FLOOR, everyone, type Floor } from "../floor/floor-state.ts";
-import { givesWayWhenIdle } from "../floor/idle-holder.ts";
 import { MachinePlayer } from "../machine/machine-player.ts";
 import { payerOf, type SessionContext } from "../session/session-context.ts";
 import { deadlineOf } from "../session/session-deadlines.ts";
 import { type SessionInput, sessionMachine } from "../session/session-machine.ts";
 import { READ_APART_MS } from "../session/session-schedule.ts";
 import type { DueEvent, SessionEvent } from "../session/session-step.ts";
-import { SessionMachineState } from "./session-machine-state.ts";
-import { transitionOf } from "./session-transition.ts";
+import { SessionMachineState, transitionOf } from "./session-machine-state.ts";
 
 /** The result of one command. */
 export interface CommandResult {
@@ -525,7 +523,6 @@ export class FloorActors {
   }
 
   #stepArbiter(event: ArbiterEvent): void {
-    flow.onHop?.("step", `the arbiter: ${event.type}`);
     const { context, facts, orders } = arbitrate(this.#context, event, this.#seen);
     if (context !== this.#context) {
       this.#needed = undefined;

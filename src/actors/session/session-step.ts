@@ -143,14 +143,20 @@ export function beginStep(context: SessionContext, given: Given): SessionStep {
   return { given, context: { ...context }, facts: [], toSelf: [], toArbiter: [] };
 }
 
+/** A heartbeat, and a request of the holder that changes nothing else, do not count as activity of the session. */
+const QUIET: ReadonlySet<string> = new Set(["lease", "idleSince"] satisfies (keyof SessionContext)[]);
+
 /** The context after a step; the same object if the step did not change it. */
 export function endStep(before: SessionContext, { context, given }: SessionStep): SessionContext {
-  const keys = Object.keys(context) as (keyof SessionContext)[];
-  const changed = keys.filter((key) => context[key] !== before[key]);
-  if (changed.length === 0) return before;
-  // A heartbeat, and a request of the holder that changes nothing else, do not count as activity of the session.
-  const isQuiet = changed.every((key) => key === "lease" || key === "idleSince");
-  return isQuiet ? context : { ...context, updatedAt: given.now };
+  let after = before;
+  for (const key in context) {
+    if (context[key as keyof SessionContext] === before[key as keyof SessionContext]) continue;
+    after = context;
+    if (QUIET.has(key)) continue;
+    context.updatedAt = given.now;
+    break;
+  }
+  return after;
 }
 
 /** A copy of the run to edit; the machine's own stays unchanged. */

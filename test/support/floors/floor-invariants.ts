@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Fact } from "../../../src/actors/facts.ts";
+import { givesWayWhenIdle } from "../../../src/actors/floor/arbiter-step.ts";
 import { numbersOfAgent, withNumbers } from "../../../src/actors/floor/contender.ts";
 import { everyone, type FloorRules, rulesOf } from "../../../src/actors/floor/floor-state.ts";
-import { givesWayWhenIdle } from "../../../src/actors/floor/idle-holder.ts";
 import type { CommandResult, FloorActors } from "../../../src/actors/host/floor-actors.ts";
 import { isAudible, writtenState } from "../../../src/actors/session/session-context.ts";
 import type { Catalog } from "../../../src/config/catalog/catalog.ts";

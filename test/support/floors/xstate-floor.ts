@@ -2,7 +2,7 @@ import { type AnyActorRef, createActor, type InspectionEvent, type SnapshotFrom 
 import type { Emitted, Fact, Given } from "../../../src/actors/facts.ts";
 import type { ArbiterEvent } from "../../../src/actors/floor/arbiter.ts";
 import { arbiterMachine } from "../../../src/actors/floor/arbiter-machine.ts";
-import { givesWayWhenIdle } from "../../../src/actors/floor/idle-holder.ts";
+import { givesWayWhenIdle } from "../../../src/actors/floor/arbiter-step.ts";
 import { NEEDS_ARBITER } from "../../../src/actors/host/floor-actors.ts";
 import { type SessionValue, sessionView, writtenState } from "../../../src/actors/session/session-context.ts";
 import { deadlineOf } from "../../../src/actors/session/session-deadlines.ts";
