@@ -94,7 +94,7 @@ export type Fact =
   /** Exactly one per command. `showsSession`: the reply includes the session as it is after the command. */
   | { type: "reply"; reply: Reply; showsSession?: true };
 
-/** The one event that machines emit: all facts of a step, because each emission costs time. */
+/** The one event that machines emit when XState runs them: all facts of a step. */
 export interface Emitted {
   type: "facts";
   facts: readonly Fact[];

@@ -5,7 +5,7 @@ import type { Reply } from "../../protocol/internal/reply.ts";
 import type { Routed } from "../../protocol/routed.ts";
 import { type FloorTime, later } from "../../shared/floor-time.ts";
 import { flow } from "../../shared/flow.ts";
-import type { DeadlineSources, Emitted, Fact, Given, LoggedEvent } from "../facts.ts";
+import type { DeadlineSources, Fact, Given, LoggedEvent } from "../facts.ts";
 import { type ArbiterEvent, arbitrate } from "../floor/arbiter.ts";
 import { type ArbiterContext, type FloorOrder, givesWayWhenIdle, type SeenSessions } from "../floor/arbiter-step.ts";
 import { ARBITER_STATES, arbiterStateOf, EMPTY_FLOOR, everyone, type Floor } from "../floor/floor-state.ts";
@@ -14,7 +14,7 @@ import { payerOf, type SessionContext } from "../session/session-context.ts";
 import { deadlineOf } from "../session/session-deadlines.ts";
 import { type SessionInput, sessionMachine } from "../session/session-machine.ts";
 import { READ_APART_MS } from "../session/session-schedule.ts";
-import type { DueEvent, SessionEvent } from "../session/session-step.ts";
+import type { DueEvent, SessionEvent, SessionStep } from "../session/session-step.ts";
 import { SessionMachineState, transitionOf } from "./session-machine-state.ts";
 
 /** The result of one command. */
@@ -70,7 +70,7 @@ const isCreationOf = ({ type, sessionId }: LoggedEvent, id: SessionId | undefine
 const withRouted = (reply: Reply, routed: Routed): Reply =>
   reply.ok ? { ...reply, routed } : { ...reply, facts: { ...reply.facts, routed } };
 
-const SESSION = new MachinePlayer(sessionMachine);
+const SESSION = new MachinePlayer<typeof sessionMachine, SessionStep>(sessionMachine);
 
 /** A machine threw or broke its contract. The floor's actors may be half-way through a command: drop them. */
 export class BrokenActors extends Error {
@@ -569,13 +569,13 @@ export class FloorActors {
   #stepSession(session: SessionActor, event: SessionEvent): void {
     flow.onHop?.("step", `${session.id}: ${event.type}`);
     const before = session.machineState;
-    const { state, emitted, orders } = SESSION.step(before, event);
+    const { state, effects } = SESSION.step(before, event);
     const after = state === before ? before : new SessionMachineState(state);
     session.machineState = after;
-    for (const { facts } of emitted as readonly Emitted[]) this.#facts.push(...facts);
-    for (const order of orders) {
-      if (order.to === "self") session.waiting.push(order.event as SessionEvent);
-      else this.#sendToArbiter(order.event as ArbiterEvent);
+    for (const { facts } of effects) this.#facts.push(...facts);
+    for (const { toArbiter, toSelf } of effects) {
+      for (const sent of toArbiter) this.#sendToArbiter(sent);
+      session.waiting.push(...toSelf);
     }
     const { id } = session;
     session.usedAt = ++this.#steps;

@@ -1,5 +1,5 @@
 import type { AnyStateMachine, ContextFrom, EventFrom, InputFrom } from "xstate";
-import type { Configuration, Edge, Row } from "./machine-table.ts";
+import type { Configuration, Edge, Effect, Row } from "./machine-table.ts";
 import { compileMachine } from "./table-compiler.ts";
 
 /** A machine's state and context; immutable. */
@@ -9,86 +9,41 @@ export interface MachineState<Context> {
 }
 
 /** The result of one event. */
-export interface MachineStep<Context> {
+export interface MachineStep<Context, E> {
   /** The same object as before if nothing changed. */
   readonly state: MachineState<Context>;
-  /** Emitted events, in order. */
-  readonly emitted: readonly unknown[];
-  /** Carry them out in this order, after the machine has its new state. */
-  readonly orders: readonly Order[];
-}
-
-/** An event that the machine sends. */
-export interface Order {
-  readonly to: "parent" | "self";
-  readonly event: { type: string };
+  /** Of the machine's actions, in order. */
+  readonly effects: readonly E[];
 }
 
 const NONE: readonly never[] = Object.freeze([]);
 /** The most `always` steps after one event; XState has no such limit. */
 const MAX_ALWAYS = 100;
 
-/** The methods of XState's `enqueue` that Interlock's machines use. */
-class Enqueue {
-  /** What `sendTo` sends to: a machine sends to itself and to its parent only. */
-  readonly self = {};
-  context: unknown;
-  emitted: unknown[] | undefined;
-  orders: Order[] | undefined;
-
-  readonly assign = (values: object): void => {
-    for (const key in values) {
-      if (typeof values[key as keyof object] === "function") throw new TypeError(`assign: ${key} is a function`);
-    }
-    this.context = { ...(this.context as object), ...values };
-  };
-
-  readonly emit = (event: unknown): void => {
-    this.emitted ??= [];
-    this.emitted.push(event);
-  };
-
-  readonly sendParent = (event: { type: string }): void => this.#order({ to: "parent", event });
-
-  readonly sendTo = (target: unknown, event: { type: string }): void => {
-    const receiver = typeof target === "function" ? target({ context: this.context, self: this.self }) : target;
-    if (receiver !== this.self) throw new TypeError("sendTo: a machine sends to itself and to its parent only");
-    this.#order({ to: "self", event });
-  };
-
-  #order(order: Order): void {
-    this.orders ??= [];
-    this.orders.push(order);
-  }
-}
-
 /**
  * Plays a machine by its table, with the same results as XState: plain state in, plain state out. A player keeps
  * nothing between events, so one player serves all instances of a machine.
  */
-export class MachinePlayer<Machine extends AnyStateMachine> {
+export class MachinePlayer<Machine extends AnyStateMachine, E extends Effect<ContextFrom<Machine>>> {
   readonly table;
-  readonly #enqueue = new Enqueue();
 
   /** @throws UnknownToTable */
   constructor(machine: Machine) {
     this.table = compileMachine(machine);
   }
 
-  start(input: InputFrom<Machine>): MachineStep<ContextFrom<Machine>> {
+  start(input: InputFrom<Machine>): MachineStep<ContextFrom<Machine>, E> {
     const { config } = this.table.machine as unknown as { config: { context?: unknown } };
     const context = typeof config.context === "function" ? config.context({ input }) : (config.context ?? {});
-    this.#open(context);
     const event = { type: "xstate.init", input };
-    return this.#close(undefined, this.#stabilize(this.table.initial, event));
+    return this.#stabilize({ at: this.table.initial, context }, event, []);
   }
 
-  /** @throws the exception of one of the machine's actions; `state` is unchanged */
-  step(state: MachineState<ContextFrom<Machine>>, event: EventFrom<Machine>): MachineStep<ContextFrom<Machine>> {
-    this.#open(state.context);
-    const selected = this.#select(this.table.rowOf(state.at, (event as { type: string }).type), event);
-    const at = selected.length === 0 ? state.at : this.#move(state.at, selected, event);
-    return this.#close(state, this.#stabilize(at, event));
+  /** @throws the exception of one of the machine's actions */
+  step(state: MachineState<ContextFrom<Machine>>, event: EventFrom<Machine>): MachineStep<ContextFrom<Machine>, E> {
+    const effects: E[] = [];
+    const row = this.table.rowOf(state.at, (event as { type: string }).type);
+    return this.#stabilize(this.#follow(row, state, event, effects), event, effects);
   }
 
   /** @throws RangeError if the machine has no such state */
@@ -97,63 +52,64 @@ export class MachinePlayer<Machine extends AnyStateMachine> {
   }
 
   /** Take `always` transitions until none is open, or one changes nothing. */
-  #stabilize(from: Configuration, event: { type: string }): Configuration {
-    let at = from;
+  #stabilize(
+    from: MachineState<ContextFrom<Machine>>,
+    event: { type: string },
+    effects: E[],
+  ): MachineStep<ContextFrom<Machine>, E> {
+    let state = from;
     for (let count = 0; count < MAX_ALWAYS; count++) {
-      const { context } = this.#enqueue;
-      const selected = this.#select(at.always, event);
-      if (selected.length === 0) return at;
-      const next = this.#move(at, selected, event);
-      if (next === at && this.#enqueue.context === context) return at;
-      at = next;
+      const next = this.#follow(state.at.always, state, event, effects);
+      if (next === state) return { state, effects };
+      state = next;
     }
     throw new RangeError(
       `machine ${this.table.machine.id} takes more than ${MAX_ALWAYS} "always" steps after ${event.type}`,
     );
   }
 
-  /** Select the transitions of all regions before any of them is carried out. */
-  #select({ regions, whole }: Row, event: { type: string }): readonly Edge[] {
-    let selected: Edge[] | undefined;
-    for (const edges of regions) {
-      const edge = this.#firstOpen(edges, event);
-      if (!edge) continue;
-      if (selected) selected.push(edge);
-      else selected = [edge];
-    }
-    if (selected) return selected;
-    const edge = this.#firstOpen(whole, event);
-    return edge ? [edge] : NONE;
-  }
-
-  #firstOpen(edges: readonly Edge[], event: { type: string }): Edge | undefined {
-    for (const edge of edges) {
-      const { guard } = edge;
-      if (!guard || guard.test({ context: this.#enqueue.context, event }, guard.params)) return edge;
-    }
-    return undefined;
-  }
-
-  /** Run the transitions' actions, from the first region to the last. */
-  #move(at: Configuration, edges: readonly Edge[], event: { type: string }): Configuration {
-    const enqueue = this.#enqueue;
+  /**
+   * Take the open transitions of a row, and their actions from the first region to the last.
+   * @returns the same state if nothing changes
+   */
+  #follow(
+    row: Row,
+    state: MachineState<ContextFrom<Machine>>,
+    event: { type: string },
+    effects: E[],
+  ): MachineState<ContextFrom<Machine>> {
+    const edges = select(row, { context: state.context, event });
+    if (edges.length === 0) return state;
+    let { context } = state;
     for (const { work } of edges) {
-      for (const { collect, params } of work) {
-        collect({ context: enqueue.context, event, enqueue, self: enqueue.self }, params);
+      for (const { effectOf, params } of work) {
+        const effect = effectOf(context, event, params) as E;
+        effects.push(effect);
+        context = effect.context;
       }
     }
-    return this.table.after(at, edges);
+    const at = this.table.after(state.at, edges);
+    return at === state.at && context === state.context ? state : { at, context };
   }
+}
 
-  #open(context: unknown): void {
-    this.#enqueue.context = context;
-    this.#enqueue.emitted = undefined;
-    this.#enqueue.orders = undefined;
-  }
+type About = { context: unknown; event: { type: string } };
 
-  #close(before: MachineState<ContextFrom<Machine>> | undefined, at: Configuration): MachineStep<ContextFrom<Machine>> {
-    const { context, emitted = NONE, orders = NONE } = this.#enqueue;
-    const state = before?.at === at && before.context === context ? before : { at, context: context as never };
-    return { state, emitted, orders };
+/** Select the transitions of all regions before any of them is carried out. */
+function select({ regions, whole }: Row, about: About): readonly Edge[] {
+  let selected: Edge[] | undefined;
+  for (const edges of regions) {
+    const edge = firstOpen(edges, about);
+    if (!edge) continue;
+    if (selected) selected.push(edge);
+    else selected = [edge];
   }
+  if (selected) return selected;
+  const edge = firstOpen(whole, about);
+  return edge ? [edge] : NONE;
+}
+
+function firstOpen(edges: readonly Edge[], about: About): Edge | undefined {
+  for (const edge of edges) if (!edge.guard || edge.guard.test(about, edge.guard.params)) return edge;
+  return undefined;
 }

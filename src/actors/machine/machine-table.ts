@@ -51,12 +51,15 @@ export interface Guard {
   readonly test: (about: { context: unknown; event: unknown }, params: unknown) => boolean;
 }
 
-/** An `enqueueActions` action of the machine. */
+/** What an action makes of an event. What else is in it is for the machine's user. */
+export interface Effect<Context> {
+  /** The same object as before if the action does not change it. */
+  readonly context: Context;
+}
+
+/** A pure action of the machine. For XState, the action's function carries the same effect out. */
 export interface Work {
   readonly name: string;
   readonly params: unknown;
-  readonly collect: (
-    about: { context: unknown; event: unknown; enqueue: unknown; self: unknown },
-    params: unknown,
-  ) => void;
+  readonly effectOf: (context: unknown, event: unknown, params: unknown) => Effect<unknown>;
 }

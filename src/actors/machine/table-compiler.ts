@@ -114,8 +114,8 @@ class Compiler {
   #readWork({ actions, source }: Transition): Work[] {
     return actions.map((action) => {
       const { name, params, found } = findNamed(action, this.#machine.implementations.actions, "action", source);
-      if (!("collect" in found)) throw new UnknownToTable(`the action ${name}, which is not an enqueueActions`, source);
-      return { name, params, collect: found.collect as Work["collect"] };
+      if (!("effectOf" in found)) throw new UnknownToTable(`the action ${name}, which has no effectOf`, source);
+      return { name, params, effectOf: found.effectOf as Work["effectOf"] };
     });
   }
 

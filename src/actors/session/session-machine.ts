@@ -49,24 +49,27 @@ export interface SessionInput {
 
 type EventOf<T extends SessionEvent["type"]> = Extract<SessionEvent, { type: T }>;
 
-/**
- * A machine action: `work` edits a step for the event, and this function carries the step out.
- */
+/** A machine action: `work` edits a step for the event. A table takes the step as it is, XState carries it out. */
 function does<T extends SessionEvent["type"], P extends ParameterizedObject["params"] | undefined = undefined>(
   work: (step: SessionStep, event: EventOf<T>, params: P) => void,
 ) {
-  return enqueueActions<SessionContext, SessionEvent, P, SessionEvent, never, never, never, never, Emitted>(
+  const effectOf = (context: SessionContext, event: SessionEvent, params: P): SessionStep => {
+    const step = beginStep(context, event.given);
+    if (event.type.startsWith("session.")) renewLease(step);
+    work(step, event as EventOf<T>, params);
+    step.context = endStep(context, step);
+    return step;
+  };
+  const forXstate = enqueueActions<SessionContext, SessionEvent, P, SessionEvent, never, never, never, never, Emitted>(
     ({ context, event, enqueue }, params) => {
-      const step = beginStep(context, event.given);
-      if (event.type.startsWith("session.")) renewLease(step);
-      work(step, event as EventOf<T>, params);
-      const after = endStep(context, step);
+      const { context: after, facts, toArbiter, toSelf } = effectOf(context, event, params);
       if (after !== context) enqueue.assign(after);
-      if (step.facts.length > 0) enqueue.emit({ type: "facts", facts: step.facts });
-      for (const sent of step.toArbiter) enqueue.sendParent(sent);
-      for (const sent of step.toSelf) enqueue.sendTo(({ self }) => self, sent);
+      if (facts.length > 0) enqueue.emit({ type: "facts", facts });
+      for (const sent of toArbiter) enqueue.sendParent(sent);
+      for (const sent of toSelf) enqueue.sendTo(({ self }) => self, sent);
     },
   );
+  return Object.assign(forXstate, { effectOf });
 }
 
 /** Events of a session that waits for the floor, and has never had it. */

@@ -7,7 +7,7 @@ import type { Emitted } from "../../../src/actors/facts.ts";
 import { MachinePlayer } from "../../../src/actors/machine/machine-player.ts";
 import { newSession, type SessionContext } from "../../../src/actors/session/session-context.ts";
 import { sessionMachine } from "../../../src/actors/session/session-machine.ts";
-import type { SessionEvent } from "../../../src/actors/session/session-step.ts";
+import type { SessionEvent, SessionStep } from "../../../src/actors/session/session-step.ts";
 import type { FloorId, SessionId } from "../../../src/protocol/ids.ts";
 import type { FloorTime } from "../../../src/shared/floor-time.ts";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
@@ -190,7 +190,7 @@ function playByXstate(value: unknown, context: SessionContext, event: SessionEve
   return status === "error" ? "it threw" : { value: to, context: remembered, emitted, words };
 }
 
-const SESSION = new MachinePlayer(sessionMachine);
+const SESSION = new MachinePlayer<typeof sessionMachine, SessionStep>(sessionMachine);
 
 function playByTable(value: unknown, context: SessionContext, event: SessionEvent) {
   const words: unknown[] = [];
@@ -201,10 +201,10 @@ function playByTable(value: unknown, context: SessionContext, event: SessionEven
     for (let next = waiting.shift(); next; next = waiting.shift()) {
       const made = SESSION.step(state, next);
       state = made.state;
-      emitted.push(...made.emitted);
-      for (const order of made.orders) {
-        if (order.to === "self") waiting.push(order.event as SessionEvent);
-        else words.push(order.event);
+      for (const { facts, toArbiter, toSelf } of made.effects) {
+        if (facts.length > 0) emitted.push({ type: "facts", facts });
+        words.push(...toArbiter);
+        waiting.push(...toSelf);
       }
     }
   } catch {
