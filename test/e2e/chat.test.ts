@@ -11,7 +11,6 @@ import { runChat } from "../../src/cli/run-chat.ts";
 import { createClient } from "../../src/client/client.ts";
 import { BARE_ENV } from "../support/agents/bare-env.ts";
 import { scripted } from "../support/catalogs/e2e-catalog.ts";
-import { keysFile, writeTemporary } from "../support/clients/callers.ts";
 import { NodeUnderTest } from "../support/nodes/node-under-test.ts";
 import { testWith } from "../support/programs/suites.ts";
 import { freePort } from "../support/servers/free-port.ts";
@@ -168,18 +167,6 @@ describe("a chat from a pipe", () => {
     expect(await chat.done).toBe(1);
     expect(chat.text).toContain("没有 /nonsense 这个命令：/help 列出命令");
     expect(chat.text).toContain("✗ Music 被拒绝：20 < 90 (lower_priority) “Phone进行中；Music需要等待。”");
-  });
-
-  test("a node that requires a token, and one that does not answer, are a sentence and code 1", async () => {
-    const file = await writeTemporary("keys.yaml", keysFile([{ owner: "ann", key: "k" }]), onTestFinished);
-    const locked = await NodeUnderTest.start({ settings: { INTERLOCK_AUTH: `keys:${file}` } });
-    onTestFinished(() => locked.stop());
-    const chat = chatting({ url: locked.url });
-    expect(await chat.done).toBe(1);
-    expect(chat.errors).toMatch(/^interlock: The node at \S+ requires authentication: set INTERLOCK_TOKEN/);
-    const lone = chatting({ url: `http://127.0.0.1:${await freePort()}` });
-    expect(await lone.done).toBe(1);
-    expect([lone.text, lone.errors]).toEqual(["", expect.stringMatching(/^interlock: No Interlock node answers at /)]);
   });
 });
 

@@ -255,31 +255,6 @@ test("arguments that begin with a dash are arguments, and a misspelt option is n
     expect(printedBy(await runHere(["why", help]))).toMatch(/^Usage: interlock why /);
 });
 
-test("why speaks the language of the terminal, and so does the node of a new request", async () => {
-  const rejected = { en: "You are on the phone.", zh: "正在通话。" };
-  const agents = [
-    { name: "phone", priority: 90, messages: { rejected } },
-    { name: "music", priority: 20 },
-  ];
-  const node = await NodeUnderTest.start({ agents, catalog: {} });
-  onTestFinished(() => node.stop());
-  const ann = new E2eClient(node, "ann");
-  const music = await ann.hold("music");
-  await ann.hold("phone");
-  const told = async (language: string) => {
-    vi.stubEnv("LANG", language).stubEnv("LC_ALL", undefined).stubEnv("LC_MESSAGES", undefined);
-    return printedBy(await runHere(["why", music.id, "--url", node.url]))
-      .trim()
-      .split("\n");
-  };
-  const chinese = await told("zh_CN.UTF-8");
-  expect(chinese[0]).toBe("music被暂停，让位给phone，在等phone结束：会自动恢复，除非它的智能体设为 resume:");
-  expect(chinese).toContain("如果music现在请求：被拒绝：20 < 90 (lower_priority) “正在通话。”");
-  const english = await told("en_GB.UTF-8");
-  expect(english[0]).toBe("music is paused for phone and waits for phone to end: it comes back by itself,");
-  expect(english.join(" ")).toContain("(lower_priority) “You are on the phone.”");
-});
-
 test("why names what a session is heard beneath, the restriction that silences it, and how the queue is", async () => {
   const external = { kind: "external" };
   const node = await NodeUnderTest.start({

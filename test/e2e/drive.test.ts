@@ -9,7 +9,6 @@ import { createClient } from "../../src/client/client.ts";
 import { readPage } from "../docs/page.ts";
 import { keysFile } from "../support/clients/callers.ts";
 import { NodeUnderTest } from "../support/nodes/node-under-test.ts";
-import { freePort } from "../support/servers/free-port.ts";
 
 /** A node in this process with the shipped catalogue. */
 async function serve(settings: Record<string, string> = {}) {
@@ -181,13 +180,6 @@ it.concurrent("the drive against the car has a prompt over the music and in a ca
   expect(told).toContain("Music ▶ is in front, at its own volume");
   expect(told).toContain("Music ‖ is paused for Phone");
   expect(told).toContain("Navigation prompt ▽ starts, at its own volume");
-});
-
-it.concurrent("the drive reports that no node answers, in a sentence", async () => {
-  const url = `http://127.0.0.1:${await freePort()}`;
-  const { code, text } = await printed(url);
-  expect(code).toBe(1);
-  expect(text).toBe(`No Interlock node answers at ${url}. Start one with \`interlock serve\`, or name another.\n`);
 });
 
 it.concurrent("the drive sends the token to a node with authentication, and says that a token is needed if it has none", async () => {

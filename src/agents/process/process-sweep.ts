@@ -1,12 +1,12 @@
-import { readdir, readFile } from "node:fs/promises";
-import { setTimeout as sleep } from "node:timers/promises";
+import { readdirSync, readFileSync } from "node:fs";
+import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import { isOrphaned, limitIn, MARKER, processStatOf } from "./marker.ts";
 
 /** Scans of the process table before a sweep gives up. A scan takes about 3 ms per hundred processes. */
 const MAX_SCANS = 200;
 /** The pause between two scans, in which killed processes end, in ms. */
 const SCAN_PAUSE_MS = 10;
-/** Files that are read concurrently. */
+/** Processes that are read in one turn of the event loop. */
 const BATCH = 64;
 
 /** A process of this machine. A later one with the same pid has another start. */
@@ -122,27 +122,44 @@ function beginScan(): Promise<ProcessRow[]> {
 }
 
 async function readProcesses(): Promise<ProcessRow[]> {
-  const names = await readdir("/proc").catch(() => []);
-  const pids = names.filter((name) => /^\d+$/.test(name)).map(Number);
+  const pids = processIds();
   const rows: ProcessRow[] = [];
   for (let first = 0; first < pids.length; first += BATCH) {
-    const batch = await Promise.all(pids.slice(first, first + BATCH).map(readProcess));
-    rows.push(...batch.filter((row) => row !== undefined));
+    if (first > 0) await nextTurn();
+    for (const pid of pids.slice(first, first + BATCH)) rows.push(...readProcess(pid));
   }
   return rows;
 }
 
-async function readProcess(pid: number): Promise<ProcessRow | undefined> {
+function processIds(): number[] {
+  try {
+    return readdirSync("/proc").map(Number).filter(Boolean);
+  } catch {
+    // This system has no /proc.
+    return [];
+  }
+}
+
+function readProcess(pid: number): ProcessRow[] {
   const stat = processStatOf(pid);
   // On a machine that is no container, most processes are threads of the kernel.
-  if (stat === undefined || stat.isDead || stat.isKernel) return undefined;
-  // The environment of another user's process cannot be read.
-  const [environment, limits] = await Promise.all([
-    readFile(`/proc/${pid}/environ`, "latin1").catch(() => ""),
-    readFile(`/proc/${pid}/limits`, "latin1").catch(() => ""),
-  ]);
-  const entry = environment.split("\0").find((line) => line.startsWith(`${MARKER}=`));
+  if (stat === undefined || stat.isDead || stat.isKernel) return [];
+  const entry = textOf(`/proc/${pid}/environ`)
+    .split("\0")
+    .find((line) => line.startsWith(`${MARKER}=`));
   const marks = entry?.slice(MARKER.length + 1).split(" ") ?? [];
   const { start, parentPid } = stat;
-  return { pid, start, parentPid, marks: [...marks, limitIn(limits) ?? []].flat() };
+  return [{ pid, start, parentPid, marks: [...marks, limitIn(textOf(`/proc/${pid}/limits`)) ?? []].flat() }];
+}
+
+/**
+ * Read as UTF-8 and at once: otherwise Node.js takes a buffer of 64 KiB for each of these files, and a thread.
+ */
+function textOf(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    // It has ended, or is another user's.
+    return "";
+  }
 }

@@ -76,35 +76,6 @@ describeClusters("the doors of several gateways", (servers) => {
     expect((await ends).map(({ status }) => status)).toEqual(["rejected", "rejected"]);
   });
 
-  test("useChat's reply continues while its gateway shuts down, and is resumed at another", async () => {
-    const id = newId();
-    const { gateway, chat, sending } = await begin(id);
-    gateway.signal("SIGTERM");
-    await sending;
-    expect(chat.errors.map(({ message }) => message)).toEqual(["This node is shutting down. The run goes on."]);
-    const other = new HeadlessChat(there.url, id, { messages: chat.messages });
-    await other.resumeStream();
-    expect(other.text).toBe(ALL);
-    expect(await contents(id)).toEqual(["speak", ALL]);
-  });
-
-  test("useChat's message that is posted at both gateways at once is one turn", async () => {
-    const id = newId();
-    const message = { id: "m1", role: "user", parts: [{ type: "text", text: "hello" }] };
-    const post = async (node: ChildServer) => {
-      const answer = await fetch(`${node.url}/api/chat`, {
-        method: "POST",
-        headers: { "content-type": "application/json" },
-        body: JSON.stringify({ id, messages: [message] }),
-      });
-      return [answer.headers.get("interlock-run"), await answer.text()] as const;
-    };
-    const [[run, text], [again]] = await Promise.all([post(here), post(there)]);
-    expect(text).toContain("Hello ");
-    expect(again).toBe(run);
-    expect(await contents(id)).toEqual(["hello", "Hello there."]);
-  });
-
   test("a confirmation that useChat was asked for at one gateway is given at another, and the reply continues there", async () => {
     const id = newId();
     const chat = new HeadlessChat(here.url, id);
@@ -119,20 +90,6 @@ describeClusters("the doors of several gateways", (servers) => {
     await until(() => other.status === "ready");
     expect(other.text).toBe("Deleted.");
     expect(other.messages).toHaveLength(2);
-  });
-
-  test("a chat completion repeated at another gateway with its key is the same run", async () => {
-    const request = { model: "general", messages: say("count"), stream: true as const };
-    const headers = { "Idempotency-Key": newId() };
-    const read = async (node: ChildServer) => {
-      const { data, response } = await openai(node).chat.completions.create(request, { headers }).withResponse();
-      let text = "";
-      for await (const { choices } of data) text += choices[0]?.delta.content ?? "";
-      return [response.headers.get("interlock-run"), text];
-    };
-    const [first, second] = await Promise.all([read(here), read(there)]);
-    expect(second).toEqual(first);
-    expect(first![1]).toBe(WHOLE);
   });
 
   test("a chat completion without a key, whose gateway is killed, is the same run when it is repeated at another gateway", async () => {
@@ -202,20 +159,6 @@ describeClusters("the doors of several gateways", (servers) => {
     // The abort does not wait for the worker's last report (rule C12).
     await until(async () => (await contents(session)).at(-1) === "♪ ");
     expect(await contents(session)).toEqual(["play", "♪ "]);
-  });
-
-  test("a question of a chat completion is answered at another gateway", async () => {
-    const metadata = { session: newId() };
-    const ask = { model: "general", messages: say("ask"), metadata };
-    const { choices } = await openai(here).chat.completions.create(ask);
-    const [call] = choices[0]!.message.tool_calls!;
-    const messages = [
-      ...ask.messages,
-      choices[0]!.message,
-      { role: "tool" as const, tool_call_id: call!.id, content: "b" },
-    ];
-    const answer = await openai(there).chat.completions.create({ model: "general", messages, metadata });
-    expect(answer.choices[0]!.message.content).toBe("You chose b.");
   });
 
   test("a response is continued at another gateway by its id, and its question is answered there", async () => {

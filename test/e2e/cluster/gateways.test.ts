@@ -2,7 +2,6 @@ import { Redis } from "ioredis";
 import { expect, onTestFinished, test } from "vitest";
 import { create, headOf, messagesOf, say } from "../../support/clients/node-client.ts";
 import { SessionReader } from "../../support/clients/session-reader.ts";
-import { DeafProxy } from "../../support/networks/deaf-proxy.ts";
 import type { ChildServer } from "../../support/nodes/child-server.ts";
 import { Cluster, describeClusters } from "../../support/nodes/cluster.ts";
 import { clientOf } from "../../support/nodes/load.ts";
@@ -58,19 +57,6 @@ describeClusters("several gateways", (servers) => {
       }
     }
   }
-
-  test("a call created at one gateway pauses the music for a listener at another", async () => {
-    await create(here, "music", "music", { userId: "ann" });
-    const listener = await SessionReader.of(here, "music");
-    await say(here, "music", "play");
-    await listener.until(({ writing }) => [...writing.values()].some((text) => text.includes("♪ ♪")));
-    await create(there, "call", "phone", { userId: "ann" });
-    await listener.until((transcript) => transcript.stateOf("music") === "paused");
-    await there.post("/session/call/archive");
-    await listener.until((transcript) => transcript.stateOf("music") === "active.running");
-    await there.post("/session/music/stop");
-    await listener.until((transcript) => transcript.stateOf("music") === "archived");
-  });
 
   test("a command repeated at another gateway, or sent to both at once, has one answer and one effect", async () => {
     const first = await here.post("/message", { type: "chat", userId: "bob", content: "hello" }, "quick");
@@ -160,21 +146,6 @@ describeClusters("several gateways", (servers) => {
     // Messages were lost indeed, and no stream was closed to recover from it.
     expect(await gaps()).toBeGreaterThan(before);
     for (const { stream } of [...readers.keys(), connection]) expect(stream.ending).toBeUndefined();
-  });
-
-  test("the last event before a silence arrives soon, though the bus lost it", async () => {
-    const proxy = await DeafProxy.start(servers.redis().url);
-    const deaf = await cluster.start(["gateway"], { INTERLOCK_BUS: proxy.url });
-    await create(here, "quiet", "counter");
-    const reader = await SessionReader.of(deaf, "quiet");
-    const titleIs = (wanted: string) => reader.until(() => reader.eventsOf("quiet").at(-1)?.data.title === wanted);
-    await here.ask("PATCH", "/session/quiet", { title: "heard" });
-    await titleIs("heard");
-    expect(proxy.count).toBe(0);
-    proxy.lost = ".floor.u:quiet";
-    await here.ask("PATCH", "/session/quiet", { title: "lost" });
-    await titleIs("lost");
-    expect(proxy.count).toBeGreaterThan(0);
   });
 
   test("the readers of a killed gateway with five hundred readers lose no event", async () => {

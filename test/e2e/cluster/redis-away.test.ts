@@ -67,28 +67,6 @@ describeClusters("nodes whose Redis is unavailable", (servers) => {
     for (const reader of [song, quiet]) reader.check();
   });
 
-  test("messages that a briefly frozen Redis delivers late change nothing", async () => {
-    const cluster = await Cluster.make(servers, { catalog: CATALOG });
-    const redis = servers.redis();
-    const [door, home] = await Promise.all([
-      cluster.start(["gateway"], { INTERLOCK_COMMAND_DEADLINE: "500ms" }),
-      cluster.start(["gateway", "orchestrator"]),
-    ]);
-    await create(home, "quiet", "general");
-    const quiet = await SessionReader.of(door, "quiet");
-    redis.freeze();
-    onTestFinished(() => redis.thaw());
-    const { status, body } = await rename(door, "quiet", "late");
-    expect([status, body.errorCode]).toEqual([503, "unavailable"]);
-    // The command's deadline has passed, and no connection has been given up yet.
-    await turnAway(home, door);
-    redis.thaw();
-    await turnBack(home, door);
-    expect((await rename(home, "quiet", "now")).status).toBe(200);
-    await quiet.until(() => titlesOf(quiet, "quiet").includes("now"));
-    expect(titlesOf(quiet, "quiet")).toEqual(["now"]);
-  });
-
   test("while Redis is full, commands and events continue, and runs begin when it has room again", async () => {
     const cluster = await Cluster.make(servers, { catalog: CATALOG, settings: { INTERLOCK_LEASE: "1s" } });
     const admin = new Redis(servers.redis().url);

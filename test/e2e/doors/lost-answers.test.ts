@@ -352,17 +352,6 @@ test("a request that its client marks as a repeat is one, by OpenAI's header or 
   expect([runOf(two), new Set([first, one, other].map(runOf)).size]).toEqual([runOf(one), 3]);
 });
 
-test("a message whose client closes its side, and that comes again before its answer, is one turn", async () => {
-  const session = await newSession();
-  const body = { type: "chat", sessionId: session, content: "nod" };
-  const [left, again] = [await open(), await open()];
-  const sent = Promise.all([send(left, "/message", body), left.halfClose()]);
-  await send(again, "/message", body);
-  expect((await answerIn(again)).status).toBe(200);
-  await sent;
-  expect(await turnsOf(session)).toBe(1);
-});
-
 test("a call of an MCP client without a session whose answer was reset has one effect", async () => {
   const sessionId = await newSession();
   const call = { name: "speak", arguments: { sessionId, content: "nod" } };

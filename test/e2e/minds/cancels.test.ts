@@ -100,18 +100,6 @@ describeDeployments("a cancel", { catalog: () => CATALOG }, (deployment) => {
     expect((await talk.messages()).at(-1)).toMatchObject({ content: "[-32800,-32800]", status: "success" });
   });
 
-  test("an abort after the end changes nothing, and does not end the next turn", async () => {
-    const talk = await Talk.open(deployment, "model");
-    provider.willReply(says("First."), says("Second."));
-    const first = await talk.say("one");
-    expect((await talk.ended(first)).data.cancelled).toBeUndefined();
-    await abort(talk);
-    const second = await talk.say("two");
-    expect((await talk.ended(second)).data.cancelled).toBeUndefined();
-    const contents = ["one", "First.", "two", "Second."];
-    expect(await talk.messages()).toMatchObject(contents.map((content) => ({ content, status: "success" })));
-  });
-
   // In one process no moment is before the worker's: the abort arrives while the run is being claimed.
   const early = deployment.isEmbedded ? "while the run is being claimed" : "before a worker has taken the run";
   test(`an abort ${early} ends it, and the next turn is answered`, async () => {

@@ -147,18 +147,6 @@ describeDeployments("a model with tools", { catalog: () => CATALOG, settings }, 
     await gone(tag);
   });
 
-  test("a message keeps its model's reasoning separate from its text", async () => {
-    const talk = await Talk.open(deployment, "master");
-    provider.willReply({ kind: "stream", reasoning: ["Hm, ", "well."], text: ["Yes."] });
-    await talk.ask("really?");
-    const reply = (await talk.messages()).at(-1);
-    expect(reply).toMatchObject({ content: "Yes.", parts: [{ type: "reasoning", text: "Hm, well." }] });
-    provider.willReply(says("Good."));
-    await talk.ask("good?");
-    expect(lastRequest()).toContain("Yes.");
-    expect(lastRequest()).not.toContain("Hm, well.");
-  });
-
   describe("a model that delegates", () => {
     /** Forty sub-agents at once, each a model; the first three delegate further. */
     function answerForty(): void {

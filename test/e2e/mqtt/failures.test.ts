@@ -108,14 +108,6 @@ describeWith(["mosquitto"], "interlock mqtt, when something goes wrong", (path) 
     expect(await stage.statesOf(user)).toEqual([]);
   });
 
-  test("topics of users with the signs of topics stay on their own level", async () => {
-    const user = `${stage.node.newUser()}/+/#%`;
-    await stage.bridge("signs", `floors: ["u:${encodeURIComponent(user)}/a%2Fb"]`);
-    const heard = await stage.broker.listen("interlock/floor/#");
-    const level = user.replace("/+/#%", "%2F%2B%2F%23%25");
-    await expect.poll(() => heard.json(`interlock/floor/${level}/a%2Fb/holder`)).toMatchObject({ sessionId: null });
-  });
-
   test("a signal that comes while the node is away counts when it is back, and devices stay as they are meanwhile", async () => {
     const user = stage.node.newUser();
     const device = await stage.device(`${user}/k`);

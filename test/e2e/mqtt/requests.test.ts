@@ -174,15 +174,6 @@ describeWith(["mosquitto"], "requests over MQTT", (path) => {
     await stage.broker.retain(`interlock/in/${other}/request`, "");
   });
 
-  test("a retained request is not carried out by a bridge that starts later, and it says so", async () => {
-    const user = stage.node.newUser();
-    await stage.broker.retain(`interlock/in/${user}/request`, JSON.stringify({ id: "old", agent: "prompt_agent" }));
-    const out = await listening(user);
-    expect(await replyOf(out, user, "old")).toMatchObject({ outcome: "refused", reason: "retained" });
-    expect(await stage.statesOf(user)).toEqual([]);
-    await stage.broker.retain(`interlock/in/${user}/request`, "");
-  });
-
   test("a reply goes to no topic of a device, of the bridge or of the file", async () => {
     const user = stage.node.newUser();
     const out = await listening(user);

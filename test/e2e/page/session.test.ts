@@ -418,11 +418,6 @@ describePage("the session view", (open) => {
     await hasFocus(opener);
   });
 
-  test("the page says in a sentence that a session does not exist or belongs to another user", async () => {
-    const page = await open(`${node.url}/#/session/u%3Aann/nowhere`, { expected: /404/ });
-    await page.getByText("There is no such session, or it is not yours.").waitFor();
-  });
-
   test("a saved log shows conversations and floors at every moment, from the file alone", async () => {
     const ann = new E2eClient(node);
     const { id, floorId } = await ann.hold("music");

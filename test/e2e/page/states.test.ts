@@ -41,21 +41,6 @@ describePage("the floor, session and machine views", (open) => {
     },
   );
 
-  test.each(VIEWS)(
-    "a view shows the reason of a refused command where it was given, with the steps: %s",
-    async (view) => {
-      const ben = new E2eClient(node);
-      const music = await ben.hold("music");
-      await ben.hold("phone");
-      const page = await open(addressOf(node, view, music), { expected: /409/ });
-      await page.locator('main [data-key="R"]').first().click();
-      const alert = page.getByRole("alert");
-      await alert.getByText("Music (20) was refused: 20 is less than 90 of Phone.").waitFor();
-      await alert.getByText("Why", { exact: true }).click();
-      await alert.getByText("lower_priority").waitFor();
-    },
-  );
-
   test("the views say that older events are gone when the server lost them, and show the new log", async () => {
     // A store in memory: the node that replaces this one starts another log.
     const settings = { PORT: String(await freePort()) };

@@ -80,49 +80,6 @@ test("pages whose connections break continuously see each event once, in order, 
   }
 });
 
-test("pages that join during a reply get its text so far, and then each further piece once", async () => {
-  const server = await (await makeInstallation(CATALOG)).start();
-  await create(server, "song", "slow", ANN);
-  const first = new Page(`${server.url}/session/song/events`, { mayBeSaid });
-  const runId = await say(server, "song", "sing");
-  await first.until(() => first.writing("song").some((text) => text.includes("la5 ")));
-  // While it is held, no text follows, so a reader that joins now joins within the message.
-  await create(server, "call", "phone", ANN);
-  await first.until(() => first.transcriptOf("song").stateOf("song") === "paused");
-  const starts = { song: await headOf(server, "song") };
-  const late = [
-    new Page(`${server.url}/session/song/events`, { mayBeSaid }),
-    new Page(`${server.url}/session/song/events`, { mayBeSaid }),
-    new Page(`${server.url}/events?sessionId=song`, { mayBeSaid, starts }),
-  ];
-  for (const page of late) await page.until(() => page.writing("song").length > 0);
-  await server.post("/session/call/archive");
-  // Some join at any time.
-  for (const piece of ["la9 ", "la14 ", "la20 "]) {
-    await first.until(() => first.writing("song").some((text) => text.includes(piece)));
-    late.push(new Page(`${server.url}/session/song/events`, { mayBeSaid }));
-  }
-  for (const page of [first, ...late]) {
-    await page.until(ended(page, "song", runId));
-    expect(page.faults).toEqual([]);
-    expect([...page.transcriptOf("song").finished.values()].at(-1)).toBe(WHOLE);
-  }
-  for (const page of late.slice(0, 3)) {
-    const shown = page.heard.filter(({ type, data }) => type === "message" && data.streaming);
-    expect(shown.length).toBeGreaterThan(0);
-    expect(shown[0]!.data.content).toMatch(/^la0 /);
-    // The next text starts where the last one ended, and no piece is repeated.
-    let length = shown.at(-1)!.data.content.length;
-    const deltas = page.heard.slice(page.heard.indexOf(shown.at(-1)!)).filter(({ type }) => type === "delta");
-    expect(deltas.length).toBeGreaterThan(20);
-    for (const { data } of deltas) {
-      expect(data.offset).toBe(length);
-      length += data.text.length;
-    }
-    expect(length).toBe(WHOLE.length);
-  }
-});
-
 test("a page continues by itself when its node stops and another starts at the same address", async () => {
   const installation = await makeInstallation(CATALOG, { INTERLOCK_DRAIN: "1s" });
   const first = await installation.start();

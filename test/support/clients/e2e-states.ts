@@ -1,6 +1,5 @@
 /** Creates sessions in each state in which a command may find them, each with a separate user. */
 
-import { expect } from "vitest";
 import type { NodeUnderTest } from "../nodes/node-under-test.ts";
 import { accepted, E2eClient } from "./e2e-client.ts";
 
@@ -37,19 +36,6 @@ export async function preempt(node: NodeUnderTest, agentId = "music") {
   return { ann, holder, session: await ann.see(id) };
 }
 
-/** A session that its user paused; the floor is free. */
-export async function pauseByUser(node: NodeUnderTest, agentId = "music") {
-  const { ann, id } = await hold(node, agentId);
-  const { session } = await accepted(ann.on(id, "pause"));
-  return { ann, session };
-}
-
-export async function archive(node: NodeUnderTest) {
-  const { ann, id } = await hold(node, "music");
-  const { session } = await accepted(ann.on(id, "archive"));
-  return { ann, session };
-}
-
 /** A session with these messages. */
 export async function importMessages(node: NodeUnderTest, said: { role: string; content: string }[], userId?: string) {
   const lines = said.map((each, n) => ({ type: "message", id: `m${n}`, ...each, status: "success", createdAt: n }));
@@ -58,13 +44,4 @@ export async function importMessages(node: NodeUnderTest, said: { role: string; 
   const headers = { "Content-Type": "application/x-ndjson" };
   const query = userId === undefined ? "" : `?userId=${userId}`;
   return (await accepted(node.post(`/session/import${query}`, undefined, { raw, headers }))).session;
-}
-
-/** Runs `work` and checks that it logs nothing and changes nothing in the session. */
-export async function leavesAsItWas(ann: E2eClient, sessionId: string, work: () => Promise<unknown>) {
-  const before = { session: await ann.see(sessionId), log: await ann.log(sessionId), floor: await ann.floor() };
-  await work();
-  expect({ session: await ann.see(sessionId), log: await ann.log(sessionId), floor: await ann.floor() }).toEqual(
-    before,
-  );
 }

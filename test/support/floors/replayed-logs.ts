@@ -11,9 +11,7 @@ import { ReplaySummary } from "../../../src/policy/replay/replay-report.ts";
  */
 const REPLAYED = [
   "/e2e/replay.test.ts",
-  ...["arbitration", "floors", "heard-together", "state-table-floor", "timers"].map(
-    (name) => `/contract/floors/${name}.test.ts`,
-  ),
+  ...["arbitration", "floors", "heard-together"].map((name) => `/contract/floors/${name}.test.ts`),
   ...["ended-while-writing", "interactions", "messages", "turns"].map((name) => `/contract/turns/${name}.test.ts`),
   "/contract/sessions/forks.test.ts",
   // Nodes that are killed, frozen or restarted, and several nodes on one database.

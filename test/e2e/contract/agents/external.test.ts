@@ -1,5 +1,4 @@
-import { afterAll, expect, onTestFinished, test } from "vitest";
-import { startGuarded } from "../../../support/clients/callers.ts";
+import { afterAll, expect, test } from "vitest";
 import { accepted, E2eClient, refused, typesOf } from "../../../support/clients/e2e-client.ts";
 import { hold } from "../../../support/clients/e2e-states.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
@@ -84,32 +83,6 @@ test("a heartbeat may be repeated with one key: each repeat renews the lease", a
   expect((await accepted(again())).success).toBe(true);
   await accepted(ann.on(id, "archive"));
   expect((await refused(again())).errorCode).toBe("session_archived");
-});
-
-test("a heartbeat of an archived or unknown session is refused, so that its program stops", async () => {
-  const { ann, id } = await hold(node, "slow_music");
-  await accepted(ann.on(id, "archive"));
-  expect(await beat(id)).toMatchObject({ status: 409 });
-  expect(await beat("nowhere")).toMatchObject({ status: 404 });
-  expect(await refused(beat("nowhere"))).toMatchObject({ errorCode: "session_not_found" });
-  expect(await refused(beat("not an id"))).toMatchObject({ errorCode: "bad_request" });
-});
-
-test("a heartbeat without a session, or of one whose agent has no lease, has no effect", async () => {
-  const ann = new E2eClient(node);
-  expect(await accepted(node.post("/message", { type: "heartbeat" }))).toEqual({ success: true });
-  const { id } = await ann.hold("general");
-  expect(await accepted(beat(id))).toEqual({ success: true, sessionId: id, state: "active" });
-  expect(await ann.see(id)).not.toHaveProperty("leaseUntil");
-});
-
-test("a heartbeat of another owner's session is not found", async () => {
-  const { ann, bob } = await startGuarded({ agents: PLAYERS }, onTestFinished);
-  const wanted = { userId: "ann", agentId: "slow_music", activate: true };
-  const { session } = await accepted(ann.post("/session/create", wanted));
-  const message = { type: "heartbeat", sessionId: session.id };
-  expect(await refused(bob.post("/message", message))).toMatchObject({ errorCode: "session_not_found" });
-  expect(await accepted(ann.post("/message", message))).toMatchObject({ state: "active" });
 });
 
 test("a silent participant gives up the floor, with an event for it and one for the session that resumes, and is counted", async () => {

@@ -49,17 +49,6 @@ test.each([
   expect((await ann.see(id)).agentId).toBe("general");
 });
 
-test("switch_agent checks the agent's id before the session, and the session before the agent", async () => {
-  const outcomes = [];
-  for (const agentId of ["", "No Such", "nobody", "music"]) {
-    outcomes.push((await accepted(switchTo("nowhere", agentId))).outcome.errorCode);
-  }
-  expect(outcomes).toEqual(["invalid_agent_id", "invalid_agent_id_format", "session_not_found", "session_not_found"]);
-  const { outcome } = await accepted(node.post("/message", { type: "switch_agent", agentId: "music" }));
-  expect(outcome.errorCode).toBe("session_not_found");
-  expect(outcome.availableAgents!.length).toBeGreaterThan(0);
-});
-
 test("switch_agent is busy before it checks the agent: during a run, and while a question waits", async () => {
   const ann = new E2eClient(node);
   for (const content of ["play", "ask"]) {
@@ -96,13 +85,6 @@ test("switch_agent reports its failure to the connection that sent it, and not t
   await accepted(switchTo(id, "music", { connectionId }));
   expect(typesOf(await other.until("agent_switched"))).toEqual(["agent_switched"]);
   expect((await mine.find("agent_switched")).data).toMatchObject({ currentAgentId: "music" });
-});
-
-test("switch_agent of one session does not affect other sessions", async () => {
-  const ann = new E2eClient(node);
-  const [one, other] = [await ann.create("general"), await ann.create("general")];
-  await accepted(switchTo(one.id, "music"));
-  expect(await ann.see(other.id)).toEqual(other);
 });
 
 test("the list has the enabled agents, in the file's order, with their priorities and rules", async () => {

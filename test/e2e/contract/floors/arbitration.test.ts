@@ -2,7 +2,7 @@
 
 import { afterAll, expect, test } from "vitest";
 import { E2E_AGENTS, scripted } from "../../../support/catalogs/e2e-catalog.ts";
-import { accepted, E2eClient, refused, transitionsOf } from "../../../support/clients/e2e-client.ts";
+import { accepted, E2eClient, transitionsOf } from "../../../support/clients/e2e-client.ts";
 import { hold, preempt, queue } from "../../../support/clients/e2e-states.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 
@@ -110,38 +110,6 @@ test.each<Row>([
   if (outcome === "rejected") expect(await logs()).toEqual(before);
   else expect((await ann.see(body.session.id)).state).toBe(outcome === "granted" ? "active" : "created");
   expect((await ann.floor()).decisions.at(-1)).toEqual(body.decision);
-});
-
-test("a request of a call pauses the music first, then the call is active: in this order on the floor", async () => {
-  const ann = new E2eClient(node);
-  const music = await ann.hold("music");
-  const stream = await node.stream(`${ann.floorPath}/events`);
-  await stream.findState(music.id, "active.idle");
-  const { session: phone, decision } = await accepted(start(ann, "phone"));
-  expect(decision).toMatchObject({ outcome: "granted", reason: "preempted", holder: { sessionId: music.id } });
-  const events = await stream.until(({ sessionId, type }) => type === "session_transition" && sessionId === phone.id);
-  expect(events.map(({ type, sessionId }) => [type, sessionId])).toEqual([
-    ["session_created", phone.id],
-    ["arbitration", phone.id],
-    ["session_transition", music.id],
-    ["session_transition", phone.id],
-  ]);
-  expect(events[2]!.data).toEqual({
-    from: "active.idle",
-    to: "paused",
-    event: "preempt",
-    reason: "preempted",
-    by: { sessionId: phone.id, agentId: "phone" },
-  });
-  expect(await ann.see(music.id)).toMatchObject({ state: "paused", pausedBy: "preemption" });
-});
-
-test("a request is answered with a sentence to speak: the holder's own if it has one", async () => {
-  const ann = new E2eClient(lenient);
-  await ann.hold("navigation");
-  const { error, decision } = await refused(start(ann, "music"));
-  expect([error, decision.say]).toEqual(["导航中，暂时无法Music", "导航中，暂时无法Music"]);
-  expect((await accepted(start(ann, "phone"))).decision.say).toBe("导航 → Phone");
 });
 
 test("a request of another user, in another zone, or of a session without a user competes with no other session", async () => {

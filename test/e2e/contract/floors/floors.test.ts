@@ -93,29 +93,6 @@ test.each([...WRONG, `u:${"x".repeat(129)}`])("a floor's id may not be %j: 400, 
   }
 });
 
-test("stop archives the holder, and the floor goes to the next", async () => {
-  const ann = new E2eClient(node);
-  const music = await ann.hold("music");
-  const phone = await ann.hold("phone");
-  expect(await accepted(node.post(`${ann.floorPath}/stop`))).toEqual({ success: true, archived: [phone.id] });
-  expect((await ann.floor()).holder!.id).toBe(music.id);
-  expect((await ann.see(phone.id)).state).toBe("archived");
-});
-
-test("stop-all archives the holder and the preempted and queued sessions, and wakes no session", async () => {
-  const ann = new E2eClient(node);
-  const own = await ann.hold("weather");
-  await accepted(ann.on(own.id, "pause"));
-  const chat = await ann.hold("chat");
-  const phone = await ann.hold("phone");
-  const { session: queued } = await accepted(ann.askToCreate({ agentId: "patient", activate: true }));
-  const { archived } = await accepted(node.post(`${ann.floorPath}/stop-all`));
-  expect(archived).toEqual([phone.id, chat.id, queued.id]);
-  expect(await ann.floor()).toMatchObject({ holder: null, queued: [], paused: [{ id: own.id }] });
-  const transitions = (await ann.log(chat.id)).filter(({ data }) => data["event"] === "resume");
-  expect(transitions).toEqual([]);
-});
-
 const setFlags = (ann: E2eClient, flags: unknown) => node.put(`${ann.floorPath}/flags`, flags);
 
 test("flags replace the whole set, and are logged on the floor", async () => {
@@ -128,25 +105,6 @@ test("flags replace the whole set, and are logged on the floor", async () => {
   expect((await ann.floor()).flags).toEqual({ rain: true });
   await accepted(setFlags(ann, {}));
   expect((await ann.floor()).flags).toEqual({});
-});
-
-test("flags change the priority of later requests, through priority_rules, but not the holder's", async () => {
-  const ann = new E2eClient(node);
-  const navigation = await ann.hold("phone");
-  const asked = await refused(ann.askToCreate({ agentId: "vehicle", activate: true }));
-  expect(asked.decision.reason).toBe("lower_priority");
-  await accepted(ann.on(navigation.id, "archive"));
-  const planner = await ann.hold("planner");
-  await accepted(setFlags(ann, { emergency: true }));
-  const { session, decision } = await accepted(ann.askToCreate({ agentId: "vehicle", activate: true }));
-  const explained = [
-    { step: "agent", value: 50 },
-    { step: "rule:emergency", adjust: 45, value: 95 },
-  ];
-  expect(decision).toMatchObject({ reason: "preempted", challenger: { priority: 95, explained } });
-  await accepted(setFlags(ann, {}));
-  expect((await ann.see(session.id)).priority).toBe(95);
-  expect((await ann.see(planner.id)).state).toBe("paused");
 });
 
 test("flags apply on their own floor only", async () => {
@@ -166,31 +124,7 @@ test.each([
   expect((await ann.floor()).flags).toEqual({});
 });
 
-test("a user's own priorities replace the catalogue's, on that user's floor only", async () => {
-  const picky = new E2eClient(node, "picky");
-  await accepted(node.post(`${picky.floorPath}/stop-all`));
-  await picky.hold("planner");
-  const { session, decision } = await accepted(picky.askToCreate({ agentId: "music", activate: true }));
-  expect(session.priority).toBe(70);
-  expect(decision.challenger.explained).toEqual([
-    { step: "agent", value: 20 },
-    { step: "override", value: 70 },
-  ]);
-  expect((await new E2eClient(node).hold("music")).priority).toBe(20);
-});
-
 const whatIf = (ann: E2eClient, agentId: unknown) => node.post(`${ann.floorPath}/what-if`, { agentId });
-
-test("what-if returns the decision that a request would get now", async () => {
-  const ann = new E2eClient(node);
-  expect((await accepted(whatIf(ann, "music"))).decision).toMatchObject({ outcome: "granted", reason: "floor_free" });
-  await ann.hold("navigation");
-  const { decision } = await accepted(whatIf(ann, "phone"));
-  const { decision: taken } = await refused(ann.askToCreate({ agentId: "phone", activate: true }));
-  const { sessionId: _, ...challenger } = taken.challenger;
-  expect(decision).toEqual({ ...taken, challenger });
-  expect((await accepted(whatIf(ann, "patient"))).decision.outcome).toBe("queued");
-});
 
 test.each([undefined, "", "No Such", 7])("what-if refuses %j", async (agentId) => {
   const { issues } = await refused(whatIf(new E2eClient(node), agentId));

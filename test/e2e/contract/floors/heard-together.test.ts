@@ -1,6 +1,6 @@
 import { afterAll, expect, test } from "vitest";
 import { CAR, RESTRICTIONS } from "../../../support/catalogs/car-catalog.ts";
-import { accepted, E2eClient, refused } from "../../../support/clients/e2e-client.ts";
+import { accepted, E2eClient } from "../../../support/clients/e2e-client.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 
 const node = await NodeUnderTest.start({ agents: CAR, catalog: { restrictions: RESTRICTIONS } });
@@ -28,19 +28,4 @@ test("sessions that are heard together are shown on their floor, in their views,
   await accepted(ann.on(asked.session.id, "archive"));
   expect(await ann.see(music.id)).toMatchObject({ state: "active" });
   expect((await ann.see(music.id)) as object).not.toHaveProperty("level");
-});
-
-test("a restriction pauses and refuses sessions that are not allowed, which resume when the flag is off", async () => {
-  const ann = new E2eClient(node);
-  const music = await ann.hold("music_agent");
-  await accepted(node.put(`${ann.floorPath}/flags`, { reverse_gear: true }));
-  expect(await floorOf(ann)).toMatchObject({ holder: null, restrictedBy: ["reverse"], paused: [{ id: music.id }] });
-  const { decision } = await refused(ann.askToCreate({ agentId: "listen_agent", activate: true }));
-  expect(decision).toMatchObject({
-    reason: "restricted",
-    rule: 9,
-    wouldNeed: "reverse_gear to be off, or listen_agent in reverse's allow",
-  });
-  await accepted(node.put(`${ann.floorPath}/flags`, {}));
-  expect(await floorOf(ann)).toMatchObject({ holder: { id: music.id }, restrictedBy: [] });
 });

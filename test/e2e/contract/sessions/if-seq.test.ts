@@ -1,5 +1,4 @@
 import { afterAll, expect, test } from "vitest";
-import { createClient } from "../../../../src/client/client.ts";
 import { seqOf } from "../../../../src/protocol/position.ts";
 import { accepted, refused } from "../../../support/clients/e2e-client.ts";
 import { hold } from "../../../support/clients/e2e-states.ts";
@@ -58,26 +57,6 @@ test("the resent message of a stale picture begins no turn", async () => {
   const resent = await refused(node.post(`/session/${id}/messages/${messageId}/resend`, { ifSeq: 1 }));
   expect(resent.errorCode).toBe("stale");
   expect((await ann.messages(id)).filter(({ role }) => role === "user")).toHaveLength(1);
-});
-
-test("a repeat with the same key gets the first answer", async () => {
-  const { id } = await hold(node, "music");
-  const { seq } = await look(id);
-  const first = await accepted(node.post(`/session/${id}/pause`, { ifSeq: seq }, { key: "pause-once" }));
-  expect(await accepted(node.post(`/session/${id}/pause`, { ifSeq: seq }, { key: "pause-once" }))).toEqual(first);
-});
-
-test("of two clients that act on the same picture, one acts and the other learns what is", async () => {
-  const { id } = await hold(node, "music");
-  const client = createClient({ baseUrl: node.url });
-  const seq = seqOf((await client.getSession(id)).position);
-  const outcomes = await Promise.allSettled([
-    client.pauseSession(id, { ifSeq: seq }),
-    client.renameSession(id, "Other", { ifSeq: seq }),
-    client.deleteSession(id, { ifSeq: seq }),
-  ]);
-  const failures = outcomes.flatMap((each) => (each.status === "rejected" ? [each.reason.code] : []));
-  expect(failures).toEqual(["stale", "stale"]);
 });
 
 test("an ifSeq that is no place in a log is refused", async () => {

@@ -118,16 +118,3 @@ test("what is refused changes nothing: no other floor, no such session, no zone,
   await accepted(ann.on(id, "archive"));
   expect((await refused(move("rear"))).errorCode).toBe("session_archived");
 });
-
-test("a repeat with the same key moves once, and gets the first answer", async () => {
-  const { ann, id } = await hold(node, "music");
-  const options = { key: node.newId("move") };
-  const first = await accepted(node.post(`/session/${id}/move`, { zone: "rear" }, options));
-  expect(await accepted(node.post(`/session/${id}/move`, { zone: "rear" }, options))).toEqual(first);
-  const together = { key: node.newId("move") };
-  const answers = await Promise.all(
-    [1, 2, 3].map(() => accepted(node.post(`/session/${first.session.id}/move`, { zone: null }, together))),
-  );
-  for (const answer of answers) expect(answer).toEqual(answers[0]);
-  expect((await accepted(node.get(`/session/list?userId=${ann.userId}&includeArchived=true`))).total).toBe(3);
-});

@@ -26,18 +26,6 @@ test("a session asks for the floor at its time, with its message", async () => {
   expect((await ann.messages(session.id)).map(({ role }) => role)).toEqual(["user", "assistant"]);
 });
 
-test("it does what its agent does when it is blocked", async () => {
-  const ann = new E2eClient(node);
-  await ann.hold("phone");
-  const waiting = await ann.create("patient", { in: "1s" });
-  const refusedOne = await ann.create("general", { in: "1s", content: "nod" });
-  const stream = await ann.follow(refusedOne.id);
-  expect((await stream.find("arbitration")).data).toMatchObject({ outcome: "rejected" });
-  expect((await stream.find("error")).data).toMatchObject({ errorCode: "rejected" });
-  await expect.poll(async () => (await ann.see(waiting.id)).queuedAt).toBeDefined();
-  expect(await ann.see(refusedOne.id)).toMatchObject({ state: "created", failure: { errorCode: "rejected" } });
-});
-
 test("a time is an instant, or one of local clocks; it is listed, changed and cancelled as the session is", async () => {
   const ann = new E2eClient(node);
   const seven = `${NEXT_YEAR}-07-01T07:00`;
@@ -97,17 +85,6 @@ test("a series needs a user, and a program of its own gets no message", async ()
   expect(radio).toMatchObject({ errorCode: "illegal_command" });
   expect(await accepted(node.post("/session/create", { agentId: "general", in: "1h" }))).toMatchObject({
     session: { schedule: {} },
-  });
-});
-
-test("a repeat has no second effect, and 64 sessions of a floor may wait", async () => {
-  const ann = new E2eClient(node);
-  const ask = () => ann.askToCreate({ agentId: "general", in: "1h", commandId: "k" });
-  const [one, again] = [await accepted(ask()), await accepted(ask())];
-  expect(again.session).toEqual(one.session);
-  await Promise.all(Array.from({ length: 63 }, () => ann.create("general", { in: "1h" })));
-  expect(await refused(ann.askToCreate({ agentId: "general", in: "1h" }))).toMatchObject({
-    errorCode: "too_many_schedules",
   });
 });
 

@@ -159,36 +159,3 @@ test("creating with activate requests the floor in the same command, and returns
     },
   ]);
 });
-
-test("a rejected create with activate leaves no session, gives the reason, and logs the decision on the floor", async () => {
-  const ann = new E2eClient(node);
-  const holder = await ann.hold("phone");
-  const before = await ann.log(holder.id);
-  const wanted = { id: node.newId("rejected"), agentId: "music", activate: true };
-  const answer = await refused(ann.askToCreate(wanted));
-  expect([answer.errorCode, answer.error]).toEqual(["rejected", "Phone is running; Music has to wait."]);
-  expect(answer.decision).toMatchObject({
-    outcome: "rejected",
-    reason: "lower_priority",
-    rule: 5,
-    holder: { sessionId: holder.id, agentId: "phone", priority: 90, interruptible: false },
-    wouldNeed: "priority > 90 and priority ≥ phone's preemption_threshold (none is set)",
-    say: "Phone is running; Music has to wait.",
-  });
-  expect((await refused(node.get(`/session/${wanted.id}`))).errorCode).toBe("session_not_found");
-  expect((await accepted(node.get(`/session/list?userId=${ann.userId}`))).total).toBe(1);
-  expect((await ann.floor()).decisions.at(-1)).toEqual(answer.decision);
-  expect(await ann.log(holder.id)).toEqual(before);
-  // The id can be used again when the floor is free.
-  await accepted(ann.on(holder.id, "archive"));
-  expect((await accepted(ann.askToCreate(wanted))).session.state).toBe("active");
-});
-
-test("a queued create with activate keeps the session, with the time at which it began to wait", async () => {
-  const ann = new E2eClient(node);
-  await ann.hold("phone");
-  const { session, decision } = await accepted(ann.askToCreate({ agentId: "patient", activate: true }));
-  expect(decision).toMatchObject({ outcome: "queued", reason: "lower_priority" });
-  expect(session).toMatchObject({ state: "created", queuedAt: expect.any(Number) });
-  expect((await ann.floor()).queued).toEqual([session]);
-});

@@ -100,22 +100,6 @@ describe("a summary", () => {
     expect((await stage.see()).summary).toBe("A trip to Oslo");
   });
 
-  test("a summary that the provider refuses leaves the session unchanged, a line in the log, and a count by its code", async () => {
-    const stage = await open(shared);
-    const counted = (labels: string) => stage.node.metric(`interlock_summary_seconds_count{agent="model",${labels}}`);
-    const written = await counted('outcome="written",code=""');
-    await stage.talk("one");
-    await stage.say("two", { kind: "stream", text: ["Heard two."] }, { kind: "refusal", status: 403 });
-    await stage.node.logged(({ msg }) => msg === "a summary failed; the session stays as it is");
-    await expect.poll(() => counted('outcome="failed",code="provider_refused"')).toBe(1);
-    await stage.talk("three");
-    expect(await stage.see()).toMatchObject({ summary: "Heard three.", messageCount: 6 });
-    expect(await counted('outcome="written",code=""')).toBe(written);
-    stage.provider.willReply({ kind: "stream", text: [SUMMARY] });
-    await stage.node.post(`/session/${stage.id}/summarize`);
-    await expect.poll(() => counted('outcome="written",code=""')).toBe(written + 1);
-  });
-
   test("a request to compress a session waits for its summary, and is answered with null, or with why there is none", async () => {
     const { node, id, talk, provider } = await open(shared);
     await talk("one");
@@ -166,19 +150,6 @@ describe("a summary", () => {
     expect((await node.post("/context/compress", {})).body).toMatchObject({ errorCode: "bad_request" });
     provider.willReply({ kind: "refusal", status: 401, error: { message: "no" } });
     expect((await node.post("/context/compress", { messages })).body).toMatchObject({ errorCode: "provider_refused" });
-  });
-
-  test("a summary delays no turn, and a silent provider delays no session", async () => {
-    const stage = await open(shared);
-    await stage.talk("one");
-    await stage.say("two", { kind: "stream", text: ["Heard two."] }, { kind: "stream", text: ["A"], ending: "never" });
-    while (stage.requests().length < 3) await stage.provider.nextRequest();
-    await stage.talk("three");
-    expect((await stage.messages()).map(({ role }) => role)).not.toContain("system");
-    await stage.node.post(`/session/${stage.id}/archive`);
-    // Let the request continue: the summary is no longer needed.
-    await stage.requests()[2]!.closed;
-    expect(await stage.see()).toMatchObject({ state: "archived", messageCount: 6, summary: "Heard three." });
   });
 
   test("a summary is written at a client's request, by the entry's model for summaries", async () => {

@@ -81,33 +81,6 @@ describe("a session whose run writes", () => {
   });
 });
 
-test("a reply of a hundred megabytes is cut at its limit, with a sentence, while another session is answered", async () => {
-  const [ann, bob] = [new E2eClient(node), new E2eClient(node)];
-  const { id } = await ann.hold("writer");
-  const stream = await ann.follow(id);
-  await accepted(ann.say(id, "sea"));
-  await stream.until("delta");
-  const other = await bob.hold("general");
-  await bob.talk(other.id, "hello");
-  expect((await bob.messages(other.id)).at(-1)?.content).toBe("Hello there.");
-  const events = await stream.until("complete");
-  expect(events.find(({ type }) => type === "error")?.data).toMatchObject({
-    errorCode: "too_large",
-    message: "The reply is longer than 4,194,304 characters, and was cut there.",
-  });
-  let units = 0;
-  for (let before = ""; ; ) {
-    const page = await accepted(node.get(`/session/${id}/messages?limit=500${before}`));
-    for (const message of page.messages) units += message.role === "assistant" ? message.content.length : 0;
-    if (!page.hasMore) break;
-    before = `&before=${page.messages[0]!.id}`;
-  }
-  expect(units).toBeGreaterThan(4_000_000);
-  expect(units).toBeLessThanOrEqual(4_194_304);
-  await ann.talk(id, "nothing that matches");
-  expect((await ann.see(id)).activity).toBe("idle");
-});
-
 /** A session whose agent writes, and the text that its reader received: less than one report. */
 async function listen() {
   const { ann, id } = await hold(node, "talker");
@@ -161,20 +134,6 @@ test.each<[string, (ann: E2eClient, id: string) => Promise<unknown>]>([
     .poll(async () => (await ann.messages(id)).find((message) => message.id === messageId)!.content)
     .toMatch(new RegExp(`^${heard}`));
   expect((await ann.log(id)).at(-1)!.data["to"]).toBe("archived");
-});
-
-test("text that readers received is kept after an interrupt, before the next turn begins", async () => {
-  const { ann, id, stream, runId: first, messageId } = await listen();
-  const { runId, interrupted } = await accepted(ann.say(id, "hello"));
-  expect(interrupted.runId).toBe(first);
-  const { data } = await keptMessage(stream, messageId);
-  await stream.until((event) => event.type === "complete" && event.data["runId"] === runId);
-  expect(data["status"]).toBe("interrupted");
-  const ends = stream.events.filter(({ type }) => type === "complete");
-  expect(ends).toMatchObject([{ data: { runId: first, cancelled: true } }, { data: { runId } }]);
-  const contents = (await ann.messages(id)).map(({ content }) => content);
-  expect(contents).toContain("Hello there.");
-  expect(contents.filter((content) => content.startsWith("tick "))).toEqual([data["content"]]);
 });
 
 test("text that readers received is kept after a preemption of an agent that does not hold, whose turn then begins again", async () => {

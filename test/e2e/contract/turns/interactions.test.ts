@@ -123,16 +123,6 @@ test("a question's answer has its NUL replaced", async () => {
   expect(lastMessage(await answer(await ask("ask"), "a\u0000b"))).toBe("You chose a\uFFFDb.");
 });
 
-test("an answer is accepted once: a second answer is interaction_not_found", async () => {
-  const asked = await ask("ask");
-  const { ann, sessionId, requestId } = asked;
-  const message = { type: "user_question_response", sessionId, requestId, response: "a" };
-  const answers = await Promise.all([ann.send(message), ann.send({ ...message, response: "b" })]);
-  expect(answers.map(({ status }) => status).sort()).toEqual([200, 404]);
-  await asked.stream.find("complete");
-  expect((await refused(ann.send(message))).errorCode).toBe("interaction_not_found");
-});
-
 test("an answer to an unknown request, or without a run, is interaction_not_found", async () => {
   const { ann, sessionId, requestId } = await ask("ask");
   const idle = await new E2eClient(node).create("general");
@@ -181,20 +171,6 @@ test("an answer is accepted while the session is paused, and the turn continues 
   await stream.find("interaction_resolved");
   await accepted(ann.on(phone.id, "archive"));
   expect(lastMessage(await stream.until("complete"))).toBe("You chose a.");
-});
-
-test("a pending request that times out is resolved, reported as an error and completed, and the session has failed", async () => {
-  const ann = new E2eClient(impatient);
-  const { sessionId, stream, requestId } = await ask("ask", ann);
-  const events = (await stream.until("complete")).filter(({ type }) => type !== "session_transition");
-  expect(events).toMatchObject([
-    { type: "interaction_resolved", requestId, data: { by: "timeout" } },
-    { type: "message" },
-    { type: "error", data: { errorCode: "interaction_timeout", runId: expect.any(String) } },
-    { type: "complete" },
-  ]);
-  await stream.findState(sessionId, "active.failed");
-  expect((await ann.see(sessionId)).activity).toBe("failed");
 });
 
 test("a later answer to a timed-out request says so, and the session accepts the next message", async () => {

@@ -1,6 +1,6 @@
 import { afterAll, expect, test } from "vitest";
 import { accepted, E2eClient, refused, transitionsOf, typesOf } from "../../../support/clients/e2e-client.ts";
-import { connect, create, hold, pauseByUser, preempt, queue } from "../../../support/clients/e2e-states.ts";
+import { connect, create, hold } from "../../../support/clients/e2e-states.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 
 const node = await NodeUnderTest.start();
@@ -158,44 +158,6 @@ test("a message id repeated with other content or images is a mismatch, and the 
   expect(await said(ann, id, "user")).toEqual(["hello"]);
 });
 
-test("a message id sent twice at once is accepted once", async () => {
-  const ann = new E2eClient(node);
-  for (let round = 0; round < 5; round += 1) {
-    const { id } = await ann.hold("stacker");
-    // The first command keeps the floor busy, so that the other two are in one batch.
-    const renamed = node.patch(`/session/${id}`, { title: "Once" });
-    const answers = await Promise.all(["play one", "play two"].map((text) => ann.say(id, text, { id: "m1" })));
-    await renamed;
-    expect(answers.map(({ status }) => status).sort()).toEqual([200, 409]);
-    expect(answers.find(({ status }) => status === 409)!.body.errorCode).toBe("idempotency_mismatch");
-    const kept = answers[0]!.status === 200 ? "play one" : "play two";
-    expect(await ann.messages(id)).toMatchObject([{ id: "m1", content: kept, status: "success" }]);
-    await accepted(ann.on(id, "archive"));
-  }
-});
-
-test("a chat during a run is queued if its agent enqueues, and queued turns run in the order of arrival", async () => {
-  const { ann, id } = await hold(node, "stacker");
-  await accepted(ann.say(id, "play"));
-  for (const content of ["hello 1", "hello 2"]) await accepted(ann.say(id, content));
-  // The text of the reply under way may be stored already.
-  const asked = (await ann.messages(id)).filter(({ role }) => role === "user");
-  expect(asked.map(({ status }) => status)).toEqual(["success", "queued", "queued"]);
-  const stream = await ann.follow(id);
-  await accepted(ann.send({ type: "abort", sessionId: id }));
-  for (let run = 0; run < 3; run += 1) await stream.find("complete");
-  const replies = (await ann.messages(id)).filter(({ role, content }) => role === "assistant" && content !== "♪ ");
-  expect(replies.map(({ content, status }) => [content, status])).toEqual(Array(2).fill(["Hello there.", "success"]));
-  expect(await said(ann, id, "user")).toEqual(["play", "hello 1", "hello 2"]);
-});
-
-test("a chat during a run is refused if too many already wait", async () => {
-  const { ann, id } = await hold(node, "stacker");
-  await accepted(ann.say(id, "play"));
-  for (let turn = 0; turn < 16; turn += 1) await accepted(ann.say(id, "hello"));
-  expect((await refused(ann.say(id, "hello"))).errorCode).toBe("agent_busy");
-});
-
 test("a chat during a run interrupts it if its agent allows that, and its answer names the kept text", async () => {
   const { ann, id } = await hold(node, "hasty");
   const { runId } = await accepted(ann.say(id, "play"));
@@ -204,19 +166,6 @@ test("a chat during a run interrupts it if its agent allows that, and its answer
   while (!spoken) spoken = (await ann.messages(id))[1];
   const { interrupted } = await accepted(ann.say(id, "hello"));
   expect(interrupted).toEqual({ runId, messageId: spoken.id });
-});
-
-test("a chat during a paused session's run does not interrupt it as long as the floor is taken", async () => {
-  const { ann, id } = await hold(node, "hasty");
-  const { runId } = await accepted(ann.say(id, "play"));
-  const phone = await ann.hold("phone");
-  expect((await refused(ann.say(id, "hello"))).errorCode).toBe("rejected");
-  expect(await ann.see(id)).toMatchObject({ state: "paused", activity: "running" });
-  await accepted(ann.on(id, "pause"));
-  await accepted(ann.on(phone.id, "archive"));
-  const { interrupted, decision } = await accepted(ann.say(id, "hello"));
-  expect(decision).toMatchObject({ outcome: "granted" });
-  expect(interrupted.runId).toBe(runId);
 });
 
 test("pause, resume and archive as messages do what the routes do", async () => {
@@ -287,83 +236,3 @@ test("a message that fails is reported to the connection that it names, and to n
 });
 
 // The commands about a conversation by the state of its session. All cases of the rules: `test/unit/actors`.
-
-test("chat with a created session requests the floor, and is then its turn", async () => {
-  const { ann, id } = await create(node, "music");
-  const { decision, runId } = await accepted(ann.say(id, "play"));
-  expect(decision.outcome).toBe("granted");
-  const log = await ann.log(id);
-  expect(transitionsOf(log)).toEqual(["created→active.idle", "active.idle→active.running"]);
-  expect(log.at(-1)!.data).toMatchObject({ event: "turn", runId });
-});
-
-test("chat with a queued session is kept, and runs when the floor is granted", async () => {
-  const { ann, holder, session } = await queue(node);
-  const { id } = session;
-  const { runId, messageId } = await accepted(ann.say(id, "hello"));
-  expect(await ann.messages(id)).toMatchObject([{ id: messageId, status: "queued", content: "hello" }]);
-  const stream = await ann.follow(id);
-  await accepted(ann.on(holder.id, "archive"));
-  await stream.find(({ type, data }) => type === "complete" && data["runId"] === runId);
-  expect(await ann.messages(id)).toMatchObject([{ status: "success" }, { content: "Hello there." }]);
-});
-
-test("chat with the active session while it is busy is refused, and the message is not kept", async () => {
-  const { ann, id } = await hold(node);
-  await accepted(ann.say(id, "play"));
-  expect((await refused(ann.say(id, "hello"))).errorCode).toBe("agent_busy");
-  expect((await ann.messages(id)).filter(({ role }) => role === "user")).toHaveLength(1);
-});
-
-test("chat with a paused session requests the floor, and is then its turn", async () => {
-  const { ann, session } = await pauseByUser(node);
-  const { decision } = await accepted(ann.say(session.id, "play"));
-  expect(decision).toMatchObject({ outcome: "granted", reason: "floor_free" });
-  expect(transitionsOf(await ann.log(session.id)).slice(-2)).toEqual([
-    "paused→active.idle",
-    "active.idle→active.running",
-  ]);
-});
-
-test("chat with a paused session that is blocked waits with its message, if the agent says so", async () => {
-  const { ann, session } = await preempt(node, "patient");
-  expect((await accepted(ann.say(session.id, "hello"))).decision.outcome).toBe("queued");
-  expect(await ann.messages(session.id)).toMatchObject([{ content: "hello", status: "queued" }]);
-  expect((await ann.see(session.id)).state).toBe("paused");
-});
-
-test("chat with a paused session that holds a run is refused as busy before the floor is requested", async () => {
-  const { ann, id } = await hold(node, "music");
-  await accepted(ann.say(id, "play"));
-  const phone = await ann.hold("phone");
-  expect((await refused(ann.say(id, "hello"))).errorCode).toBe("agent_busy");
-  await accepted(ann.on(id, "pause"));
-  await accepted(ann.on(phone.id, "archive"));
-  expect((await refused(ann.say(id, "hello"))).errorCode).toBe("agent_busy");
-  expect((await ann.see(id)).state).toBe("paused");
-});
-
-test("switch_agent of a queued session keeps its place in time, and competes with the new priority", async () => {
-  const { ann, holder, session } = await queue(node);
-  const { session: second } = await accepted(ann.askToCreate({ agentId: "patient", activate: true }));
-  await accepted(ann.send({ type: "switch_agent", sessionId: session.id, agentId: "chat" }));
-  const { queued } = await ann.floor();
-  expect(queued.map(({ id }) => id)).toEqual([session.id, second.id]);
-  expect(queued[0]).toMatchObject({ agentId: "chat", queuedAt: session.queuedAt });
-  await accepted(ann.send({ type: "switch_agent", sessionId: second.id, agentId: "weather" }));
-  await accepted(ann.on(holder.id, "archive"));
-  expect((await ann.floor()).holder).toMatchObject({ id: second.id, agentId: "weather" });
-});
-
-test("PATCH renames a session in every state but archived", async () => {
-  const rename = async (id: string) => (await accepted(node.patch(`/session/${id}`, { title: "Renamed" }))).session;
-  const ann = new E2eClient(node);
-  expect((await rename((await ann.create("music")).id)).title).toBe("Renamed");
-  const { id } = await ann.hold("music");
-  await accepted(ann.say(id, "play"));
-  expect(await rename(id)).toMatchObject({ title: "Renamed", state: "active", activity: "running" });
-  const queued = await queue(node);
-  expect(await rename(queued.session.id)).toMatchObject({ queuedAt: queued.session.queuedAt });
-  const paused = await preempt(node);
-  expect(await rename(paused.session.id)).toMatchObject({ state: "paused" });
-});

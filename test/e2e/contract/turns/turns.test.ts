@@ -1,5 +1,5 @@
 import { afterAll, expect, test } from "vitest";
-import { accepted, E2eClient, transitionsOf, typesOf } from "../../../support/clients/e2e-client.ts";
+import { accepted, E2eClient, typesOf } from "../../../support/clients/e2e-client.ts";
 import type { StreamEvent } from "../../../support/clients/frame-reader.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 
@@ -108,33 +108,6 @@ test.each([
     { role: "user", content, status: "success" },
     { role: "assistant", content: "", status: "error", runId, errorCode, errorMessage: failure.message },
   ]);
-});
-
-test("a failed turn can be repeated by sending the message again", async () => {
-  const { ann, id } = await turn("flaky");
-  await ann.talk(id, "flaky");
-  expect((await ann.messages(id)).map(({ content }) => content)).toEqual(["flaky", "", "flaky", "Better now."]);
-  expect(await ann.see(id)).not.toHaveProperty("failure");
-  const log = await ann.log(id);
-  expect(transitionsOf(log).slice(-3)).toEqual([
-    "active.running→active.failed",
-    "active.failed→active.running",
-    "active.running→active.idle",
-  ]);
-  expect(log.filter(({ type }) => type === "complete")).toHaveLength(2);
-});
-
-test("a failed turn leaves a session that can be paused, resumed, renamed, switched and archived", async () => {
-  const { ann, id } = await turn("refused");
-  await accepted(ann.on(id, "pause"));
-  expect(await ann.see(id)).toMatchObject({ state: "paused", activity: "failed" });
-  const phone = await ann.hold("phone");
-  await accepted(ann.on(phone.id, "archive"));
-  await accepted(ann.on(id, "resume"));
-  expect(await ann.see(id)).toMatchObject({ state: "active", activity: "failed" });
-  const { outcome } = await accepted(ann.send({ type: "switch_agent", sessionId: id, agentId: "chat" }));
-  expect(outcome.currentAgentId).toBe("chat");
-  await accepted(ann.on(id, "archive"));
 });
 
 test("a turn with a sub-agent sends and keeps the text of both, each with its author", async () => {
