@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { INSTALL } from "../support/programs/programs.ts";
 
 const root = resolve(import.meta.dirname, "../..");
@@ -41,50 +41,41 @@ async function run(
   });
 }
 
-test("a test run lists each test that was retried, at its end, with the failure of the first attempt", async () => {
-  const { printed, repeated } = await run({ retry: 2 }, { isCi: true });
+const suites = JSON.stringify(join(root, "test/support/programs/suites.ts"));
+/** Beside them a suite that needs two programs, of which one is there. */
+const WITH_A_SUITE = `${TESTS}
+  import { describeWith } from ${suites};
+  const start = () => { console.log("STARTED"); return start; };
+  const server = (program) => ({ program, ways: ["machine"], start });
+  describeWith([server("postgres"), server("redis")], "both servers", (startPostgres) => {
+    startPostgres();
+    test("both", () => {});
+  });`;
+const provide = { found: { postgres: { machine: "/usr/bin/postgres" } } };
+
+test("CI lists each test that was retried, at its end, and the slowest files; a suite without its programs fails", async () => {
+  const { printed, code, repeated } = await run({ retry: 2, provide }, { tests: WITH_A_SUITE, isCi: true });
   const end = printed.slice(printed.indexOf("REPEATED"));
-  expect(end).toMatch(/^REPEATED {2}tests that failed and ran again: 2\n/);
+  expect(end).toMatch(/^REPEATED {2}tests that failed and ran again: 3\n/);
   expect(end).toContain("a.test.js > shaky (try 2 passed; the first: tries: expected 1 to be greater than 1)");
   expect(end).toContain("a.test.js > broken (try 3 failed too; the first: always)");
+  expect(end).toContain("a.test.js > both servers (needs Redis) (try 3 failed too; the first: both servers was not ");
   expect(end).not.toContain("steady");
+  expect(end).toMatch(/SLOWEST {2}files.*\n +\d+\.\d +\d+\.\d {2}a\.test\.js\n/);
+  expect([code, printed.includes("STARTED"), printed.includes("LEFT OUT")]).toEqual([1, false, false]);
   // For the line at the very end of what CI runs.
-  expect(repeated).toBe("a.test.js > shaky\na.test.js > broken\n");
+  expect(repeated).toMatch(/^a\.test\.js > shaky\na\.test\.js > broken\na\.test\.js > both servers .*\n$/);
 });
 
-test("outside CI a test that passed at its second try is named with the failure of the first, to be reported", async () => {
-  const { printed, code, repeated } = await run({ retry: 1 });
+test("outside CI a test that passed at its second try is to be reported, and a suite without its programs is left out by name, before one is started", async () => {
+  const { printed, code, repeated } = await run({ retry: 1, provide }, { tests: WITH_A_SUITE });
   const shaky = "passed at the second try: a.test.js > shaky (the first: tries: expected 1 to be greater than 1); ";
   expect([code, printed.match(/ passed at .*/g)]).toEqual([1, [` ${shaky}please report it`]]);
-  expect([printed.includes("REPEATED"), repeated]).toEqual([false, ""]);
-});
-
-describe("a suite that needs two programs, of which one is there", () => {
-  const suites = JSON.stringify(join(root, "test/support/programs/suites.ts"));
-  const tests = `import { test } from "vitest";
-    import { describeWith } from ${suites};
-    const start = () => { console.log("STARTED"); return start; };
-    const server = (program) => ({ program, ways: ["machine"], start });
-    describeWith([server("postgres"), server("redis")], "both servers", (startPostgres) => {
-      startPostgres();
-      test("both", () => {});
-    });
-    test("none", () => {});`;
-  const provide = { found: { postgres: { machine: "/usr/bin/postgres" } } };
-
-  test("is left out by name before the other one is started, and the run is green", async () => {
-    const { printed, code } = await run({ provide }, { tests });
-    expect([code, printed.includes("STARTED"), printed.includes("SLOWEST")]).toEqual([0, false, false]);
-    expect(printed.trimEnd().split("\n").at(-1)).toBe(
-      ` LEFT OUT  1 suite was left out, for want of Redis (1). On Debian, this installs all of them: ${INSTALL}`,
-    );
-  });
-
-  test("fails in CI, where the slowest files are listed", async () => {
-    const { printed, code } = await run({ provide }, { tests, isCi: true });
-    expect([code, printed.includes("STARTED"), printed.includes("LEFT OUT")]).toEqual([1, false, false]);
-    expect(printed).toMatch(/SLOWEST {2}files.*\n +\d+\.\d +\d+\.\d {2}a\.test\.js\n/);
-  });
+  const unwanted = ["REPEATED", "STARTED", "SLOWEST"].filter((word) => printed.includes(word));
+  expect([unwanted, repeated]).toEqual([[], ""]);
+  expect(printed.trimEnd().split("\n").at(-1)).toBe(
+    ` LEFT OUT  1 suite was left out, for want of Redis (1). On Debian, this installs all of them: ${INSTALL}`,
+  );
 });
 
 test("TEST_SECOND_TRY makes the first attempt of each test fail, so that the second one counts", async () => {
