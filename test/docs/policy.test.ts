@@ -1,7 +1,7 @@
-import { execFile } from "node:child_process";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
+import { runHere } from "../support/clients/command-line.ts";
 import { accepted } from "../support/clients/e2e-client.ts";
 import { NodeUnderTest } from "../support/nodes/node-under-test.ts";
 import { root } from "./page.ts";
@@ -28,20 +28,11 @@ const outputs: Record<string, Promise<string>> = {};
  * hash, which changes with each key that is added.
  */
 async function runCommand(args: string): Promise<string> {
-  const env = { ...process.env, NO_COLOR: "1", NODE_OPTIONS: "", INTERLOCK_TOKEN: "" };
   const isStory = args.startsWith("why ");
-  const asked = isStory ? ["--url", node.url] : [];
-  const command = [join(root, "src/cli/main.ts"), ...args.split(" "), ...asked];
-  // A command that finds something ends with another code than 0.
-  return new Promise((resolve) =>
-    execFile(process.execPath, command, { cwd: root, env, encoding: "utf8" }, (_error, stdout, stderr) =>
-      resolve(
-        isStory
-          ? stdout.replace(/^\d\d:\d\d:\d\d /gm, "08:00:00 ")
-          : (stdout + stderr).replace(/hash [0-9a-f]{12}$/gm, "hash …"),
-      ),
-    ),
-  );
+  const { stdout, stderr } = await runHere([...args.split(" "), ...(isStory ? ["--url", node.url] : [])], root);
+  return isStory
+    ? stdout.replace(/^\d\d:\d\d:\d\d /gm, "08:00:00 ")
+    : (stdout + stderr).replace(/hash [0-9a-f]{12}$/gm, "hash …");
 }
 
 describe.each(PAGES)("%s", (path) => {

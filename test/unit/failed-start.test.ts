@@ -122,35 +122,30 @@ test.each(METHODS)(
     const { make, logged } = await makeNodes();
     const before = await heldAtRest();
     const original = Reflect.get(part.prototype, method) as (...args: unknown[]) => Promise<unknown>;
+    /** The calls of this start, and the one of them that fails. */
+    let [count, failing, isLate] = [0, 0, false];
     const spy = vi.spyOn(part.prototype as Record<string, () => unknown>, method);
-    /** @returns whether the start made this many calls, so that one failed */
-    async function failAt(failing: number, isLate: boolean): Promise<boolean> {
-      let count = 0;
-      spy.mockImplementation(async function (this: unknown, ...args: unknown[]) {
-        count += 1;
-        if (count !== failing) return await original.apply(this, args);
-        if (isLate) await original.apply(this, args);
-        throw new Error("halfway");
-      });
+    spy.mockImplementation(async function (this: unknown, ...args: unknown[]) {
+      count += 1;
+      if (count !== failing) return await original.apply(this, args);
+      if (isLate) await original.apply(this, args);
+      throw new Error("halfway");
+    });
+    async function failAt(call: number, late: boolean): Promise<App> {
+      [count, failing, isLate] = [0, call, late];
       const app = make();
-      const failure = await app.start().then(
-        () => undefined,
-        (error: Error) => error.message,
-      );
-      if (failure === undefined) await app.stop();
-      else expect(failure).toBe("halfway");
+      await expect(app.start()).rejects.toThrow("halfway");
       await expectNothingLeft(before);
-      if (failure === undefined) return false;
-      if (failing > 1) return true;
-      count = Number.NEGATIVE_INFINITY;
-      await expectServes(app);
-      await expectNothingLeft(before);
-      return true;
+      return app;
     }
-    let calls = 0;
-    while (await failAt(calls + 1, false)) calls += 1;
+    const app = await failAt(1, false);
+    [count, failing] = [0, 0];
+    await expectServes(app);
+    await expectNothingLeft(before);
+    const calls = count;
     expect(calls).toBeGreaterThan(0);
-    for (let failing = 1; failing <= calls; failing++) expect(await failAt(failing, true)).toBe(true);
+    for (let call = 2; call <= calls; call++) await failAt(call, false);
+    for (let call = 1; call <= calls; call++) await failAt(call, true);
     expect(logged).toEqual([]);
   },
 );
@@ -158,29 +153,24 @@ test.each(METHODS)(
 test("a node whose start fails at any setting that it reads leaves nothing open, and the next one starts", async () => {
   const { make, settings } = await makeNodes();
   const before = await heldAtRest();
-  let isStarted = false;
-  let failing = 1;
-  for (; !isStarted; failing++) {
-    let reads = 0;
-    const faulty = new Proxy(settings, {
+  const read = new Set<string | symbol>();
+  const watched = (onRead: (name: string | symbol) => void) =>
+    new Proxy(settings, {
       get(target, name) {
-        reads += 1;
-        if (reads === failing) throw new Error(`${String(name)} cannot be read`);
+        onRead(name);
         return Reflect.get(target, name);
       },
     });
-    const node = make(faulty);
-    await node.start().then(
-      async () => {
-        isStarted = reads < failing;
-        expect(isStarted).toBe(true);
-        await node.stop();
-      },
-      (error: Error) => expect(error.message).toMatch(/cannot be read$/),
-    );
+  await expectServes(make(watched((name) => read.add(name))));
+  await expectNothingLeft(before);
+  for (const faulty of read) {
+    const fail = (name: string | symbol) => {
+      if (name === faulty) throw new Error(`${String(name)} cannot be read`);
+    };
+    await expect(make(watched(fail)).start()).rejects.toThrow(`${String(faulty)} cannot be read`);
     await expectNothingLeft(before);
   }
-  expect(failing).toBeGreaterThan(20);
+  expect(read.size).toBeGreaterThan(20);
   await expectServes(make());
 });
 

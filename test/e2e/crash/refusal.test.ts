@@ -34,6 +34,7 @@ test("a second node on the same file is refused with a sentence; a node whose da
   await rm(`${installation.file}-lock`);
   expect(await create("c")).toEqual([200, undefined]);
   const second = await installation.start();
+  expect(second.stdout).toContain(`store      ${installation.file}\n`);
   expect(await create("d")).toEqual([503, "unavailable"]);
   await first.printed(`was opened by another process, after ${installation.file}-lock was removed`);
   await first.kill();

@@ -15,7 +15,7 @@ const CATALOG = catalogOf({ say: SONG, delay: "1ms" });
 /** The same song, which is never over. */
 const LASTING = catalogOf({ say: ["la0 la1 la2 ", ...SONG.slice(3)], delay: "1h" });
 /** So many that their ends are spread over time. */
-const STREAMS = 300;
+const STREAMS = 120;
 
 async function open(server: ChildServer, path: string): Promise<EventStream> {
   const stream = await EventStream.open(`${server.url}${path}`);
