@@ -1,12 +1,5 @@
 import { expect, onTestFinished, test } from "vitest";
-import {
-  addressOf,
-  connected,
-  describePage,
-  gone,
-  openHeld,
-  startPageNode,
-} from "../../support/browsers/page-stage.ts";
+import { addressOf, connected, describePage, gone, startPageNode } from "../../support/browsers/page-stage.ts";
 import { E2eClient } from "../../support/clients/e2e-client.ts";
 import { CuttingProxy } from "../../support/networks/cutting-proxy.ts";
 import { freePort } from "../../support/servers/free-port.ts";
@@ -58,16 +51,6 @@ describePage("the floor, session and machine views", (open) => {
     await page.getByText(/^Older events are no longer kept\. Read again at \d/).waitFor();
     await page.getByRole("article", { name: "Phone: has the floor" }).waitFor();
     await page.getByText(/^(\d) of \1 events$/).waitFor();
-  });
-
-  test("a search without results is named, and can be cleared", async () => {
-    const { page } = await openHeld(open, node, "session", "general", { locale: "zh-CN" });
-    const list = page.getByRole("region", { name: "会话列表" }).first();
-    await list.getByLabel("搜索标题和消息").fill("zebra");
-    await list.getByLabel("状态").selectOption("paused");
-    await list.getByText("没有匹配“zebra”, 已暂停的会话。").waitFor();
-    await list.getByRole("button", { name: "清除搜索" }).click();
-    await list.getByRole("link", { name: /General/ }).waitFor();
   });
 
   test.each(VIEWS)("a view that throws is replaced by a message, and the frame still works: %s", async (view) => {

@@ -21,14 +21,6 @@ export async function connect(node: NodeUnderTest) {
   return { ann, ...(await ann.connect()) };
 }
 
-/** A session that waits for the floor during a call. */
-export async function queue(node: NodeUnderTest) {
-  const ann = new E2eClient(node);
-  const holder = await ann.hold("phone");
-  const { session } = await accepted(ann.askToCreate({ agentId: "patient", activate: true }));
-  return { ann, holder, session };
-}
-
 /** A session that a call paused. */
 export async function preempt(node: NodeUnderTest, agentId = "music") {
   const { ann, id } = await hold(node, agentId);

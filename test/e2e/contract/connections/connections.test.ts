@@ -82,17 +82,6 @@ test("a connection may have many sessions, and a session many connections", asyn
   expect(one.stream.events.some(({ sessionId }) => sessionId === second.id)).toBe(false);
 });
 
-test("a connection that is bound to a session twice carries it once", async () => {
-  const { ann, stream, connectionId } = await connect(node);
-  const { id } = await ann.create("music", { connectionId });
-  for (let time = 0; time < 2; time += 1) {
-    await accepted(node.post("/session/load", { sessionId: id, connectionId }));
-  }
-  await untilEcho(ann, stream, id);
-  await untilEcho(ann, stream, id);
-  expect(stream.events.flatMap(({ seq }) => seq ?? [])).toEqual([1, 2, 3]);
-});
-
 test("a connection gives its user and zone to sessions created through it, unless the request has others", async () => {
   const ann = new E2eClient(node);
   const { connectionId } = await ann.connect("&zone=driver");
@@ -169,19 +158,6 @@ test("a connection with eight live sessions gets no ninth, and nothing is create
   await untilEcho(ann, stream, sessions[7]!.id);
 });
 
-test("a connection with eight live sessions has room again when one is archived or deleted, and the stream continues", async () => {
-  const { ann, stream, connectionId, sessions } = await fill();
-  await accepted(ann.on(sessions[3]!.id, "archive"));
-  await stream.findState(sessions[3]!.id, "archived");
-  const ninth = await ann.create("chat", { connectionId });
-  await stream.find(isListFor("chat"));
-  expect((await untilEcho(ann, stream, ninth.id)).at(-1)!.sessionId).toBe(ninth.id);
-  expect(stream.lastEventId!.length).toBeLessThan(128);
-  await accepted(node.delete(`/session/${sessions[0]!.id}`));
-  await stream.findState(sessions[0]!.id, "deleted");
-  await ann.create("chat", { connectionId });
-});
-
 test("a resumed connection has the same id and bindings, and gets each event once, from any position", async () => {
   const { ann, stream, connectionId } = await connect(node);
   const one = await ann.hold("music", { connectionId });
@@ -200,16 +176,5 @@ test("a resumed connection has the same id and bindings, and gets each event onc
     const own = [...stream.events, ...again.events].filter(({ sessionId }) => sessionId === id);
     const seqs = own.flatMap(({ seq }) => seq ?? []);
     expect(seqs).toEqual(seqs.map((_, at) => at + 1));
-  }
-});
-
-test("a resumed connection with a position of another store, or a malformed one, is a new one, and gets a reset", async () => {
-  for (const position of ["zzzzzz.abc.0_1", "nonsense", "abc.1", "x".repeat(200)]) {
-    const stream = await node.stream("/events", { "Last-Event-ID": position });
-    expect(typesOf([await stream.next(), await stream.next()])).toEqual(["connected", "agent_list"]);
-    const reset = await stream.next();
-    expect(reset.type).toBe("reset");
-    expect(reset.data).not.toHaveProperty("sessionId");
-    expect(stream.lastEventId).toBe(reset.id);
   }
 });

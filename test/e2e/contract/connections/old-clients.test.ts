@@ -2,7 +2,7 @@
 
 import { afterAll, expect, onTestFinished, test } from "vitest";
 import { accepted, E2eClient, refused } from "../../../support/clients/e2e-client.ts";
-import { create, hold } from "../../../support/clients/e2e-states.ts";
+import { hold } from "../../../support/clients/e2e-states.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 
 const node = await NodeUnderTest.start({ settings: { INTERLOCK_ORIGINS: "null,https://app.example" } });
@@ -121,12 +121,6 @@ test("a session gets its title from the first message that contains words", asyn
   expect((await ann.see(id)).title).toBe("what is this?");
 });
 
-test("the first agent_list names the agent of the session that a connection is opened for", async () => {
-  const { id } = await create(node, "music");
-  const stream = await node.stream(`/events?sessionId=${id}`);
-  expect((await stream.find("agent_list")).data["currentAgentId"]).toBe("music");
-});
-
 // A page that is not listed is refused: errors.test.ts.
 test("a page opened from a file may call a node that lists its origin, and its browser may read the answer", async () => {
   const answer = await node.post("/session/create", { agentId: "music" }, { headers: { Origin: "null" } });
@@ -183,11 +177,6 @@ test("a built-in property's name is no agent's id", async () => {
     const { outcome } = await accepted(ann.send({ type: "switch_agent", sessionId: id, agentId }));
     expect(outcome.errorCode).toMatch(/^(agent_not_found|invalid_agent_id_format)$/);
   }
-});
-
-test.each(NAMES)("a built-in property's name is no connection's id: %s", async (connectionId) => {
-  const answer = await refused(node.post("/session/create", { agentId: "music", connectionId }));
-  expect(["bad_request", "connection_not_found"]).toContain(answer.errorCode);
 });
 
 const ask = (sessionId: string, messageIndex: number) => ({

@@ -226,11 +226,3 @@ test("a floor's stream resets an unknown position", async () => {
     expect(await stream.next()).toMatchObject({ type: "reset", id: position, data });
   }
 });
-
-test("a floor's stream contains no event of another floor", async () => {
-  const [ann, bob] = [new E2eClient(node), new E2eClient(node)];
-  const stream = await node.stream(`${ann.floorPath}/events`);
-  await bob.hold("music");
-  await accepted(node.put(`${ann.floorPath}/flags`, {}));
-  expect(typesOf(await stream.until("floor_updated"))).toEqual(["floor_updated"]);
-});

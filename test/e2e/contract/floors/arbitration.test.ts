@@ -2,8 +2,8 @@
 
 import { afterAll, expect, test } from "vitest";
 import { E2E_AGENTS, scripted } from "../../../support/catalogs/e2e-catalog.ts";
-import { accepted, E2eClient, transitionsOf } from "../../../support/clients/e2e-client.ts";
-import { hold, preempt, queue } from "../../../support/clients/e2e-states.ts";
+import { accepted, E2eClient } from "../../../support/clients/e2e-client.ts";
+import { hold, preempt } from "../../../support/clients/e2e-states.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 
 const node = await NodeUnderTest.start();
@@ -133,13 +133,4 @@ test.each(["archived", "deleted"])("the end of an interruption, which is %s, res
     { type: "arbitration", data: { outcome: "granted", reason: "resumed" } },
     { type: "session_transition", data: { from: "paused", to: "active.idle", event: "resume" } },
   ]);
-});
-
-test("the end of an interruption grants the floor to a queued session, once", async () => {
-  const { ann, holder, session } = await queue(node);
-  await accepted(ann.on(holder.id, "archive"));
-  const log = await ann.log(session.id);
-  expect(log.at(-2)!.data).toMatchObject({ outcome: "granted", reason: "dequeued" });
-  expect(transitionsOf(log)).toEqual(["created→active.idle"]);
-  expect(await ann.see(session.id)).not.toHaveProperty("queuedAt");
 });

@@ -107,12 +107,6 @@ test("flags replace the whole set, and are logged on the floor", async () => {
   expect((await ann.floor()).flags).toEqual({});
 });
 
-test("flags apply on their own floor only", async () => {
-  const [ann, bob] = [new E2eClient(node), new E2eClient(node)];
-  await accepted(setFlags(ann, { quiet: true }));
-  expect([(await bob.hold("music")).priority, (await ann.hold("music")).priority]).toEqual([20, 0]);
-});
-
 test.each([
   [{ emergency: "yes" }],
   [{ "Not A Flag": true }],
