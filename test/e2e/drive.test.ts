@@ -241,17 +241,23 @@ it.concurrent("the drive fails when a scene does not go as the rules say, and pl
   try {
     const shipped = await readFile("config/agents_config.yaml", "utf8");
     const path = join(folder, "agents.yaml");
-    // The shipped numbers, except that music does not resume by itself.
-    await writeFile(path, shipped.replace("label: Music\n", "label: Music\n    resume: manual\n"));
+    // The shipped numbers, and another sentence of the navigation.
+    await writeFile(path, shipped.replace("en: Navigation is under way; ", "en: We are on our way; "));
     await using server = await serve({ INTERLOCK_CONFIG: path });
-    const { code, text, lines } = await printed(server.url, { patienceMs: 4_000 });
+    const { code, text, lines } = await printed(server.url);
     expect(code).toBe(1);
-    expect(lines.at(-2)).toBe("2 of 4 scenes followed the rules; these did not: scene 1, 4.");
-    expect(sceneOf(text, 1)).toContain("✗ not so: waited 4 s for 4 pieces of text");
-    expect(sceneOf(text, 2)).not.toContain("not so");
+    expect(lines.at(-2)).toBe("3 of 4 scenes followed the rules; these did not: scene 2.");
+    expect(sceneOf(text, 2)).toContain("✗ not so: the refusal has a spoken reason: Navigation is under way; ");
+    expect(sceneOf(text, 3)).not.toContain("not so");
   } finally {
     await rm(folder, { recursive: true });
   }
+});
+
+it.concurrent("the drive says what it has waited for when its patience is over", async () => {
+  await using server = await serve();
+  const { code, text } = await printed(server.url, { patienceMs: 1 });
+  expect([code, text]).toEqual([1, expect.stringMatching(/\nwaited 0\.001 s for the connection to be made\n$/)]);
 });
 
 it.concurrent("the drive leaves nothing running when it is stopped", async () => {

@@ -162,8 +162,11 @@ test("stopping an idle floor or a stopped session is not an error", () => {
 test("stopping with all archives every competing session and resumes none", () => {
   const floor = stage(withAgent("chat", { when_blocked: "queue" }));
   play(floor, "start mine:weather; pause mine; start music; start phone; start chat");
-  expect(floor.ask({ type: "floor.stop_all" })).toMatchObject({ archived: ["phone", "music", "chat"] });
-  expect(["phone", "music", "chat"].map((id) => floor.state(id))).toEqual(["archived", "archived", "archived"]);
+  const facts = floor.factsOf(() =>
+    expect(floor.ask({ type: "floor.stop_all" })).toMatchObject({ archived: ["phone", "music", "chat"] }),
+  );
+  const ends = ["phone active.idle→archived", "music paused→archived", "chat created→archived"];
+  expect(floor.transitions(facts)).toEqual(ends);
   expect(floor.state("mine")).toBe("paused");
 });
 

@@ -54,7 +54,13 @@ test("a turn while another runs is refused, queued or takes over, as its agent i
   expect(playing().chat("music", "m2")).toMatchObject({ ok: false, code: "agent_busy" });
 
   const queueing = playing({ when_busy: "enqueue" });
-  expect(queueing.chat("music", "m2")).toMatchObject({ ok: true, runId: "run-m2" });
+  for (const messageId of ["m2", "m3"]) {
+    expect(queueing.chat("music", messageId)).toMatchObject({ ok: true, runId: `run-${messageId}` });
+    expect(queueing.facts).toContainEqual({
+      type: "message.add",
+      message: expect.objectContaining({ id: messageId, status: "queued" }),
+    });
+  }
   queueing.report("music", "run-m1", 2, DONE);
   const moves = ["music active.running→active.idle", "music active.idle→active.running"];
   expect(queueing.transitions().slice(-2)).toEqual(moves);
