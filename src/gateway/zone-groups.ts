@@ -63,7 +63,7 @@ export async function askInAllZones(context: Context, identity: Identity, { want
       return write(planned.group, planned.group.sessions[0]!, identity);
     }),
   );
-  const group = planned.group ?? (await groupOf(first));
+  const group = await groupOf(first);
   const rest = await Promise.allSettled(
     group.sessions.slice(1).map((member) => {
       const own = identityFor(`ask on ${floorIdOf(member)}`);
@@ -89,12 +89,16 @@ export async function askInAllZones(context: Context, identity: Identity, { want
   async function viewOf(sessionId: SessionId): Promise<Session> {
     return (await visibleTo(caller).view(sessionId, 0)).session;
   }
-  /** The group of a request that was carried out before. @throws AppError if another request has its key */
+  /**
+   * The group that the first floor's answer tells: an equal request, at another node or before, may have found other
+   * floors open, and have been first.
+   * @throws AppError if another request has its key
+   */
   async function groupOf(outcome: Outcome): Promise<Group> {
     if ("refusal" in outcome) {
       const { code, facts } = outcome.refusal;
       if (code === "idempotency_mismatch") throw outcome.refusal;
-      return (facts as { group?: Group }).group ?? (await newGroup());
+      return (facts as { group?: Group }).group ?? planned.group ?? (await newGroup());
     }
     const { session, sessionId } = outcome.reply;
     const { group } = session ?? (await viewOf(sessionId!));

@@ -380,6 +380,17 @@ describePage("the session view", (open) => {
     expect(await page.evaluate<number>(cutOff)).toBe(0);
   });
 
+  test("the facts of a session that was asked for in all zones name them", async () => {
+    const house = new E2eClient(node);
+    await house.hold("general");
+    await house.hold("general", { zone: "attic" });
+    const { session } = await accepted(house.askToCreate({ agentId: "phone", zone: "*" }));
+    const page = await open(addressOf(node, "session", session), { viewport: { width: 1920, height: 1080 } });
+    const facts = page.getByRole("region", { name: "Facts" });
+    await facts.getByText("Asked in zones").waitFor();
+    await facts.getByText("—, attic", { exact: true }).waitFor();
+  });
+
   test("the facts are a sheet on a narrow screen, and closing it returns the focus", async () => {
     const { page } = await openMade(open, makeSession("general"), { viewport: { width: 390, height: 844 } });
     const opener = page.getByRole("button", { name: "Facts", exact: true });

@@ -22,6 +22,8 @@ class Floors {
         const before = this.#receipts.get(commandId);
         if (before) return before;
         const { floorId, command } = await plan();
+        const meanwhile = this.#receipts.get(commandId);
+        if (meanwhile) return meanwhile;
         if (this.left <= 0) throw new AppError("unavailable", undefined, { facts: { commandId } });
         this.left -= 1;
         const { sessionId, session } = command as { sessionId: string; session: object };
@@ -54,3 +56,14 @@ test.each([0, 1, 2])(
     expect((await ask()).zones).toEqual(zones);
   },
 );
+
+test("of two equal requests at once that find other floors open, one is carried out, and both have its answer", async () => {
+  const floors = new Floors();
+  const identity = { caller: LOCAL, commandId: "k", bodyHash: "", isKeyed: true };
+  const ask = () => askInAllZones(floors.context, identity, { wanted: { userId: "house" } });
+  const first = ask();
+  floors.open = ["u:house/annex", "u:house/attic", "u:house/kitchen", "u:house/study"];
+  const [one, other] = await Promise.all([first, ask()]);
+  expect(other).toEqual(one);
+  expect([...floors.created.keys()].toSorted()).toEqual(one.zones.map(({ sessionId }) => sessionId).toSorted());
+});
