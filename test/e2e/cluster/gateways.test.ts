@@ -1,6 +1,6 @@
 import { Redis } from "ioredis";
 import { expect, onTestFinished, test } from "vitest";
-import { create, headOf, messagesOf, say } from "../../support/clients/node-client.ts";
+import { create, headOf, messagesOf, postUntilKnown, say } from "../../support/clients/node-client.ts";
 import { SessionReader } from "../../support/clients/session-reader.ts";
 import type { ChildServer } from "../../support/nodes/child-server.ts";
 import { Cluster, describeClusters } from "../../support/nodes/cluster.ts";
@@ -17,6 +17,12 @@ const CATALOG = {
     { name: "phone", priority: 90, interruptible: false },
     { name: "general", priority: 40, adapter: says({ say: ["Here."], delay: "0ms" }) },
     { name: "counter", adapter: says({ say: ["one ", "two ", "three ", "four "], delay: "30ms", repeat: 5 }) },
+    { name: "router", adapter: says({ say: ["gen", "eral"], delay: "0ms" }) },
+  ],
+  routing: [
+    { says: "hello|goodbye", agent: "music" },
+    { continues: "1d" },
+    { ask: "router", among: ["general"], within: "30s" },
   ],
 };
 
@@ -77,6 +83,15 @@ describeClusters("several gateways", (servers) => {
     const titles = reader.eventsOf(sessionId, "session_updated").flatMap(({ data }) => data.title ?? []);
     // The first message names the session.
     expect(titles).toEqual(["hello", ...Array.from({ length: 20 }, (_, n) => `t${n}`)]);
+  });
+
+  test("a sentence is heard by the agent that a router names at its worker, and the next one, at another gateway, goes on there", async () => {
+    const sentence = (node: ChildServer, content: string) =>
+      postUntilKnown(node, "/message", { type: "chat", userId: "cleo", content });
+    const first = (await sentence(here, "what is the capital of France")).body;
+    expect(first).toMatchObject({ routed: { agent: "general", by: "ask", row: 3 } });
+    const next = (await sentence(there, "and of Spain")).body;
+    expect(next).toMatchObject({ sessionId: first.sessionId, routed: { agent: "general", by: "continues", row: 2 } });
   });
 
   test("an announcement whose gateway dies between two floors is completed by its repeat at another, once on each floor", async () => {

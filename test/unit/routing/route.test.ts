@@ -1,4 +1,6 @@
 import { expect, test } from "vitest";
+import { definedId } from "../../../src/config/catalog/catalog.ts";
+import { AgentDefinition, withDefinitions } from "../../../src/config/catalog/definition.ts";
 import { type RouteAnswer, type RouteQuestion, route } from "../../../src/routing/route.ts";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
 
@@ -123,3 +125,23 @@ test("a router that may not be used is not asked", () => {
   };
   expect(choose(rows, "hm", { answer }).routed.passed).toEqual([{ row: 1, why: "not_usable" }]);
 });
+
+test.each(["w", "other", undefined])(
+  "a router in the workspace %s cannot name an agent that is defined in a workspace, also not by its id",
+  (workspaceId) => {
+    const file = makeCatalog(AGENTS, {
+      routing: [{ ask: "router", among: ["music"] }, { agent: "chat" }],
+      default_agent: "dialog",
+    });
+    const catalog = withDefinitions(file, [
+      AgentDefinition.parse({ name: "planner", workspaceId: "w", basedOn: "chat" }),
+    ]);
+    expect(catalog.agents.has(definedId("planner", "w"))).toBe(true);
+    for (const named of ["planner", definedId("planner", "w")]) {
+      const steps = route(catalog, "plan", { isOperator: true, workspaceId });
+      steps.next();
+      const { value } = steps.next({ named });
+      expect(value).toMatchObject({ routed: { agent: "chat", passed: [{ row: 1, why: "unknown" }] } });
+    }
+  },
+);

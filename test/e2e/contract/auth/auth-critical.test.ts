@@ -20,6 +20,7 @@ test("a user cannot create a session of a critical agent: not by name, as the de
   const first = { type: "chat", userId: "bob", content: "help" };
   expect(await refused(bob.post("/message", first))).toMatchObject(why);
   expect(await refused(bob.post("/message", { ...first, agentId: "chime_agent" }))).toMatchObject(why);
+  expect(await refused(create({ activate: undefined, zone: "*", agentId: "chime_agent" }))).toMatchObject(why);
   expect((await accepted(bob.get("/session/list?includeArchived=true"))).total).toBe(0);
 });
 

@@ -81,6 +81,24 @@ describe("a request for all zones", () => {
     expect((await accepted(node.get(`/floor/${encodeURIComponent(`u:${house.userId}/study`)}`))).holder).not.toBeNull();
   });
 
+  test("stop with group ends paused sessions too, and leaves out those that were deleted", async () => {
+    await house.hold("music", { zone: "attic" });
+    const [attic, kitchen] = (await accepted(ask())).session.group!.sessions;
+    await house.hold("phone", { zone: "kitchen" });
+    expect((await house.see(kitchen!.sessionId)).state).toBe("paused");
+    await accepted(node.delete(`/session/${attic!.sessionId}`));
+    await accepted(node.post(`/session/${kitchen!.sessionId}/stop`, { group: true }));
+    expect((await house.see(kitchen!.sessionId)).state).toBe("archived");
+  });
+
+  test("a user with more floors than one request may ask on is told so, and nothing is asked", async () => {
+    for (let index = 0; index < 31; index += 1) await house.hold("music", { zone: `room ${index}` });
+    const body = await refused(ask());
+    expect(body).toMatchObject({ errorCode: "bad_request", error: `${house.userId} has more than 32 floors.` });
+    const { sessions } = await accepted(node.get(`/session/list?userId=${house.userId}&agentId=announcer`));
+    expect(sessions).toEqual([]);
+  });
+
   test("what cannot be meant for all zones is refused in a sentence", async () => {
     const { userId } = house;
     const faults = [
