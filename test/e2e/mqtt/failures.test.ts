@@ -190,4 +190,35 @@ describeWith(["mosquitto"], "interlock mqtt, when something goes wrong", (path) 
     expect(sessions.map(({ id }) => id).toSorted()).toEqual([sessionId, call.session.id].toSorted());
     expect(bridge.code).toBeUndefined();
   });
+
+  test("a node that starts again without its store gets the device's session and the flags anew, and topics of lost sessions are cleared", async () => {
+    const catalog = { agents: [...MQTT_AGENTS], default_agent: "dialog_agent" };
+    const settings = { PORT: String(await freePort()), INTERLOCK_STORE: "sqlite::memory:" };
+    const installation = await makeInstallation(catalog, settings);
+    const node = await installation.start();
+    const user = stage.node.newUser();
+    const device = await stage.device(`${user}/k`);
+    const entry = device.entry(`id: k, agent: music_agent, user: ${user}`);
+    const text = stage.text(user, `flags:\n${flag(user, "gear")}players: [${entry}]`);
+    const bridge = await MqttBridge.start({ text, url: node.url });
+    onTestFinished(() => bridge.remove());
+    const heard = await stage.broker.listen("interlock/#");
+    const base = `interlock/floor/${user}/-`;
+    await stage.isOnline(user);
+    await stage.broker.publish(`vss/${user}/gear`, "true");
+    await device.press("playing");
+    await expect.poll(() => heard.json(`${base}/holder`)).toMatchObject({ agent: "music_agent" });
+    const { sessionId } = heard.json(`${base}/holder`) as { sessionId: string };
+    await node.kill();
+    const client = createClient({ baseUrl: (await installation.start()).url });
+    await expect.poll(() => heard.last(`${base}/session/${sessionId}`)).toBe("");
+    await expect.poll(async () => (await client.getFloor(`u:${user}`)).flags).toEqual({ gear: true });
+    await expect.poll(() => heard.json(`${base}/holder`)).toMatchObject({ agent: "music_agent" });
+    expect(device.playing).toBe("playing");
+    const call = await client.createSession({ agentId: "phone_agent", userId: user, activate: true });
+    await expect.poll(() => device.playing).toBe("paused");
+    await client.stopSession(call.session.id);
+    await expect.poll(() => device.playing).toBe("playing");
+    expect(bridge.code).toBeUndefined();
+  });
 });
