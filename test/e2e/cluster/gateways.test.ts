@@ -114,7 +114,7 @@ describeClusters("several gateways", (servers) => {
     const ask = (node: ChildServer) => node.post("/session/create", wanted, "alarm");
     const [one, other] = await Promise.all([ask(here), ask(there)]);
     expect(other).toEqual(one);
-    expect(one.body["zones"]).toMatchObject(
+    expect((one.body as { zones?: object[] }).zones).toMatchObject(
       ["attic", "kitchen", "study"].map((zone) => ({ zone, decision: { outcome: "granted" } })),
     );
     const asked = "SELECT count(*)::int AS n FROM interlock.sessions WHERE agent_id = 'general' AND user_id = 'house'";
