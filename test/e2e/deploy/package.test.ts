@@ -88,7 +88,7 @@ describe("the package of a fresh clone", () => {
     const migrations = listed.filter((name) => name.endsWith(".sql"));
     expect(migrations).toContain("migrations/sqlite/0001_initial.sql");
     expect(new Set(migrations.map((name) => name.split("/").slice(-2).join("/"))).size).toBe(migrations.length);
-    expect(listed.filter((name) => /^(src|test|page|bench)\//.test(name))).toEqual([]);
+    expect(listed.filter((name) => /^(src|test|page|bench|clients|examples)\//.test(name))).toEqual([]);
   });
 
   test("the package contains every page of the docs that it names", async () => {

@@ -175,3 +175,13 @@ it("a ducked session is narrated with its level, and a silenced or ended one wit
     "prompt ▽ starts beneath CHAT, at its own volume",
   ]);
 });
+
+it("a sentence is narrated with who hears it, by which row, and who else might have", () => {
+  const chosen = { agent: "music", by: "says", row: 3, alternatives: ["chat"], took: 1 };
+  const ignored = { ignored: true, by: "says", row: 1, alternatives: [], took: 0 };
+  const sentences = [created("m", "music"), event("routed", chosen, "m"), event("routed", ignored)];
+  expect(tell(sentences)).toEqual([
+    "music ‹ hears the sentence: row 3 of routing fits it; would fit too: CHAT",
+    " ‹ nobody hears the sentence: row 1 of routing fits it",
+  ]);
+});

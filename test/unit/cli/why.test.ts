@@ -111,3 +111,10 @@ it("why tells that a session of a series was refused at its time, and ended unhe
     /\(lower_priority\).*ends: it was not heard at its time/s,
   );
 });
+
+it("why tells by which row a session came to hear its sentence", async () => {
+  const data = { agent: "music", by: "says", row: 3, alternatives: [], took: 1 };
+  const routed = { type: "routed", sessionId: "song", timestamp: at(1), position: "e.2", data };
+  const lines = await reported({ state: "active" }, [routed]);
+  expect(lines.at(-1)).toBe("08:00:01  music  ‹ hears the sentence: row 3 of routing fits it");
+});

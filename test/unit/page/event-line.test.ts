@@ -45,6 +45,12 @@ test("a session that starts beneath the holder is heard, and does not get the fl
   expect(line("arbitration", decision)).toEqual({ sign: "✓", text: "prompt (80) is heard: beneath phone." });
 });
 
+test("a sentence is printed with who hears it, by which row, and who else might have", () => {
+  const chosen = { agent: "music", by: "says", row: 3, alternatives: ["chat"], took: 1 };
+  expect(line("routed", chosen)).toEqual({ name: "routed", text: "music · row 3 fits · also fit: chat" });
+  expect(line("routed", { ignored: true, by: "says", row: 1, alternatives: [] }).text).toBe("nobody · row 1 fits");
+});
+
 test("the end of a run is printed with its tokens", () => {
   expect(line("complete", { tokenCount: 1 })).toEqual({ name: "complete", text: "1 token" });
   expect(line("complete", { tokenCount: 5, cancelled: true })).toEqual({ name: "cancelled", text: "5 tokens" });
