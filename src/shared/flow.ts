@@ -18,7 +18,7 @@ export const HOPS = {
   arbiter: "actors/floor/arbiter.ts",
   actors: "actors/host/floor-actors.ts",
   change: "actors/host/ledger.ts",
-  sqlite: "store/sqlite/sqlite-store.ts",
+  sqlite: "store/sqlite/writer/writer-thread.ts",
   postgres: "store/postgres/floor-commit.ts",
   committed: "actors/host/loaded-floor.ts",
   announcement: "actors/host/announcer.ts",

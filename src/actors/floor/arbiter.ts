@@ -68,7 +68,6 @@ export interface Arbitrated {
 
 /** Decide about an event, settle the floor, and say what of it has changed. Pure. */
 export function arbitrate(context: ArbiterContext, event: ArbiterEvent, sessions: SeenSessions): Arbitrated {
-  flow.onHop?.("arbiter", event.type);
   const { given } = event;
   const { floorId, floor: before, flags: flagsBefore, hours: known } = context;
   const step: ArbiterStep = {
@@ -91,6 +90,7 @@ export function arbitrate(context: ArbiterContext, event: ArbiterEvent, sessions
   // The command that changed the flags has logged the change.
   if (isFirst || step.floor.reserved !== before.reserved) emitFloor(step);
   const { floor, flags, asked, facts, orders } = step;
+  flow.onHop?.("arbiter", [event.type, ...orders.map((order) => ("to" in order ? order.event.type : ""))].join(" "));
   const isChanged = isRenumbered || floor !== before || flags !== flagsBefore || hours !== known;
   const after = isChanged ? { ...context, floor, flags, catalog: given.catalog.hash, hours, asked } : context;
   return { context: after, facts, orders };

@@ -2,7 +2,6 @@ import { mkdtemp, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import type { FloorId } from "../../protocol/ids.ts";
-import { flow } from "../../shared/flow.ts";
 import { LogThrottle } from "../../shared/log-throttle.ts";
 import type { Clock } from "../../shared/ports/clock.ts";
 import type { Logger } from "../../shared/ports/logger.ts";
@@ -122,13 +121,7 @@ function storeOn(db: ReadConnection, thread: WriterThread, { meta, faults, relea
     epoch: meta.epoch,
     secret: meta.secret,
     faults,
-
-    async commit(change) {
-      flow.onHop?.("sqlite", `${change.floorId}, to the writer's thread`);
-      const outcome = await thread.add({ kind: "change", change });
-      if (typeof outcome === "object") return outcome;
-      return outcome === "conflict" ? "conflict" : "committed";
-    },
+    commit: thread.commit,
 
     /** Finish pending writes and refuse new ones as `unavailable`. Further calls do nothing. */
     async close() {

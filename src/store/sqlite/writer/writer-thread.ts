@@ -1,8 +1,10 @@
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
 import { AppError } from "../../../protocol/errors.ts";
+import { flow } from "../../../shared/flow.ts";
 import type { Clock, Timer } from "../../../shared/ports/clock.ts";
 import type { Logger } from "../../../shared/ports/logger.ts";
+import type { CommitOutcome, FloorChange } from "../../store.ts";
 import {
   isFailure,
   type Job,
@@ -106,6 +108,14 @@ export class WriterThread {
     this.#worker = await ready.promise;
     return worker;
   }
+
+  /** Commit a change, or nothing of it. @throws as `add` */
+  readonly commit = async (change: FloorChange): Promise<CommitOutcome> => {
+    flow.onHop?.("sqlite", change.floorId);
+    const outcome = await this.add({ kind: "change", change });
+    if (typeof outcome === "object") return outcome;
+    return outcome === "conflict" ? "conflict" : "committed";
+  };
 
   /**
    * Resolves when the job is durable; to `conflict` also if a unique key exists.
