@@ -32,12 +32,12 @@ const WITH_TEXT: Readonly<Record<string, { max: number; send: Send }>> = {
     max: 262_144,
     send: (client, sessionId, content) => client.send({ type: "chat", sessionId, content }),
   },
-  "session.rename": { max: 256, send: (client, id, title) => client.renameSession(id, title) },
+  "session.update title": { max: 256, send: (client, id, title) => client.changeSession(id, { title }) },
 };
 /** Commands with a choice. */
 const WITH_CHOICE: Readonly<Record<string, Send>> = {
   "session.switch_agent": (client, sessionId, agentId) => client.send({ type: "switch_agent", sessionId, agentId }),
-  "session.switch_mode": (client, id, mode) => client.switchMode(id, mode),
+  "session.update mode": (client, id, mode) => client.changeSession(id, { mode }),
 };
 /** Commands that lose data, with the question that is asked first. */
 const WITH_QUESTION: Readonly<Record<string, { question: (session: Session) => WordKey; send: Send }>> = {
@@ -61,7 +61,7 @@ interface Props {
 /** The events of a session in its current states: commands that can be sent, events from others, and refused events. */
 export function EventsList({ session, accepted, refused }: Props) {
   const { say } = useWords();
-  const commands = accepted.filter(({ event }) => event.startsWith("session."));
+  const commands = accepted.filter(({ event }) => event.startsWith("session.")).flatMap(settingsApart);
   const others = accepted.filter(({ event }) => !event.startsWith("session."));
   return (
     <section className={styles["events"]} aria-labelledby="accepts">
@@ -104,6 +104,10 @@ export function EventsList({ session, accepted, refused }: Props) {
   );
 }
 
+/** The command that changes settings, once for each of them. */
+const settingsApart = ({ event, to }: Acceptance): Acceptance[] =>
+  event === "session.update" ? ["title", "mode"].map((name) => ({ event: `${event} ${name}`, to })) : [{ event, to }];
+
 const Leads = ({ to }: { to: readonly string[] }) => <small>{to.length === 0 ? "↻" : `→ ${to.join(", ")}`}</small>;
 
 const modeNames = (...of: Parameters<typeof modesOf>): readonly string[] => modesOf(...of)?.names ?? [];
@@ -136,7 +140,7 @@ function CommandRow({ session, event, to }: Acceptance & { session: Session }) {
     const command = text?.send ?? choice;
     if (command && value !== "") void send(command, value);
   };
-  const modes = event === "session.switch_mode" ? modeNames(agents, session, isLive) : undefined;
+  const modes = event === "session.update mode" ? modeNames(agents, session, isLive) : undefined;
   const options = modes ? modes.map((name) => ({ id: name, name })) : agents;
   return (
     <>

@@ -4,6 +4,7 @@ import type { FloorState } from "../protocol/floor.ts";
 import type { ListedRunState } from "../protocol/listed-run.ts";
 import type { Routed } from "../protocol/routed.ts";
 import type { SessionState } from "../protocol/session.ts";
+import type { SessionSettings } from "../protocol/session-settings.ts";
 import type {
   AgentsAnswer,
   CatalogueDifference,
@@ -53,22 +54,21 @@ export interface ScheduleInput {
   content?: string;
 }
 
-/** Names of users, zones and workspaces have 1 to 128 characters, without control characters. */
-export interface NewSession extends ScheduleInput {
+/**
+ * Names of users, zones and workspaces have 1 to 128 characters, without control characters. Default of the title: made
+ * from the first message; of the mode: the agent's first.
+ */
+export interface NewSession extends ScheduleInput, SessionSettings {
   /** 1 to 64 letters, digits, `_` and `-`. Default: the server creates an id. */
   id?: string;
   /** Default: the catalogue's default agent. */
   agentId?: string;
-  /** A mode of the agent. Default: its first. */
-  mode?: string;
   /** Whose floor the session competes for. Default: the session has a floor of its own. */
   userId?: string;
   /** Which of the user's floors. Default: the one without a zone. `*`: a session on each that is open asks there. */
   zone?: string;
   /** The workspace whose agents it may have, besides those of the catalogue's file. */
   workspaceId?: string;
-  /** 1 to 256 characters. Default: made from the first message. */
-  title?: string;
   /** The language of spoken sentences, such as `en` or `zh-CN`. Default: the one that the request prefers. */
   locale?: string;
   /** The connection to bind the session to, from `ConnectionView.connectionId` or a `connected` event. */
@@ -237,6 +237,8 @@ export function createClient(options: ClientOptions) {
     requester.json<T>({ ...options, method: "POST", path, body, isLong: true });
   const remove = <T>(path: Path, { ifSeq, ...options }: CommandOptions = {}) =>
     requester.json<T>({ ...options, method: "DELETE", path, ...(ifSeq !== undefined && { body: { ifSeq } }) });
+  const changeSession = (id: string, settings: SessionSettings, { ifSeq, ...options }: CommandOptions = {}) =>
+    requester.json<SessionAnswer>({ ...options, method: "PATCH", path: ["session", id], body: { ...settings, ifSeq } });
   const open = (
     path: Path,
     { signal, position, onStatus, onPosition }: StreamOptions,
@@ -275,9 +277,13 @@ export function createClient(options: ClientOptions) {
 
     getSession: (id: string, options?: ReadOptions) => get<SessionAnswer>(["session", id], {}, options),
 
-    /** @param title 1 to 256 characters */
-    renameSession: (id: string, title: string, { ifSeq, ...options }: CommandOptions = {}) =>
-      requester.json<SessionAnswer>({ ...options, method: "PATCH", path: ["session", id], body: { title, ifSeq } }),
+    /**
+     * Change what is given of a session's settings. A title has 1 to 256 characters; a mode is for the turns to come.
+     * @throws ClientError `bad_request` if the session's agent lacks the mode
+     */
+    changeSession,
+    renameSession: (id: string, title: string, options?: CommandOptions) => changeSession(id, { title }, options),
+    switchMode: (id: string, mode: string, options?: CommandOptions) => changeSession(id, { mode }, options),
 
     /** Delete a session. `deleted` is false if it did not exist. */
     deleteSession: (id: string, options?: CommandOptions) => remove<{ deleted: boolean }>(["session", id], options),
@@ -361,11 +367,6 @@ export function createClient(options: ClientOptions) {
     stopSession: (id: string, { group, ...options }: CommandOptions & { group?: boolean } = {}) =>
       command<SessionAnswer>(["session", id, "stop"], { group }, options),
 
-    /**
-     * Choose the mode of the session's agent, from the next turn on. @throws ClientError `bad_request` if it lacks it
-     */
-    switchMode: (id: string, mode: string, options?: CommandOptions) =>
-      command<SessionAnswer>(["session", id, "mode"], { mode }, options),
     /**
      * Choose when a session that has never had the floor asks for it. Without `content` it keeps its message.
      * @throws ClientError `illegal_command` if it has asked; `too_many_schedules` if 64 of its floor wait

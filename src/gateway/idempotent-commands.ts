@@ -227,7 +227,8 @@ export class IdempotentCommands {
     const envelope = { floorId, caller: caller.id, actsFor, commandId, bodyHash, timeoutAt, trace, ifSeq, command };
     flow.onHop?.("command", `${command.type} with the key ${commandId}`);
     const reply = await withKey(identity, () => this.#options.send(envelope));
-    if (reply.ok && command.type === "session.switch_mode") await abandoned.endFor(identity, command.sessionId);
+    if (reply.ok && command.type === "session.update" && command.settings.mode !== undefined)
+      await abandoned.endFor(identity, command.sessionId);
     // A client may hang up and abort at once: its hanging up is seen by now.
     if (isOf(END_RUN, command)) abandoned.forgetFor(identity, command.sessionId);
     const sessionId = "sessionId" in command ? command.sessionId : undefined;

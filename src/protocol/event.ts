@@ -7,6 +7,7 @@ import { ToolCall } from "./interaction.ts";
 import { AgentRef, LogLine, Message, Played, Usage } from "./message.ts";
 import { Routed } from "./routed.ts";
 import { ACTIVITIES, AgentInfo, Schedule, Session, TokenUsage } from "./session.ts";
+import { SessionSettings } from "./session-settings.ts";
 
 /** The events that cause a session's transitions. */
 export const TRANSITION_EVENTS = [
@@ -87,12 +88,11 @@ export const LOGGED_EVENTS = {
   session_created: Session,
   session_transition: Transition,
   session_updated: z.object({
-    title: z.string().optional(),
+    ...SessionSettings.shape,
     summary: z.string().optional(),
     summaryId: MessageId.optional(),
     summaryContinues: z.literal(true).optional(),
     summaryFailure: SummaryFailure.optional(),
-    mode: z.string().optional(),
     tokenUsage: TokenUsage.optional(),
     agentSessions: z.record(z.string(), z.string()).optional(),
     played: Played.optional(),

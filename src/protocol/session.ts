@@ -2,6 +2,7 @@ import { z } from "zod";
 import { ERROR_CODES } from "./errors.ts";
 import { AgentId, FloorId, MessageId, RunId, SessionId } from "./ids.ts";
 import { Played } from "./message.ts";
+import { SessionSettings } from "./session-settings.ts";
 
 export const STATES = ["created", "active", "ducked", "paused", "archived"] as const;
 export type SessionState = (typeof STATES)[number];
@@ -69,6 +70,8 @@ export const Group = z
   .meta({ id: "Group" });
 export type Group = z.infer<typeof Group>;
 
+const { title: _, ...otherSettings } = SessionSettings.shape;
+
 /** A session as all responses show it. Times in ms since 1970. */
 export const Session = z
   .object({
@@ -77,7 +80,7 @@ export const Session = z
     summary: z.string().optional().meta({ description: "one line: what it is about, or the newest reply's beginning" }),
     summaryId: MessageId.optional().meta({ description: "the message with the newest summary" }),
     agentId: AgentId,
-    mode: z.string().optional().meta({ description: "the agent's mode, if one was chosen; else its first" }),
+    ...otherSettings,
     userId: z.string().optional(),
     zone: z.string().optional(),
     locale: z.string().optional().meta({ description: "the language in which decisions about it are said" }),

@@ -29,7 +29,7 @@ const ANSWERS: Record<string, string> = {
   loadSession: "LoadedSession",
   listSessions: "SessionPage",
   getSession: "SessionAnswer",
-  renameSession: "SessionAnswer",
+  changeSession: "SessionAnswer",
   deleteSession: "DeletedAnswer",
   switchMode: "SessionAnswer",
   activateSession: "SessionAnswer",

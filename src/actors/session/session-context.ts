@@ -26,11 +26,12 @@ import {
   type SessionState,
   type TokenUsage,
 } from "../../protocol/session.ts";
+import { changedSettings, type SessionSettings } from "../../protocol/session-settings.ts";
 import type { FloorTime } from "../../shared/floor-time.ts";
 import type { Contender } from "../floor/contender.ts";
 
 /** A session's memory, all of it JSON. A session that no longer competes exists only as this, in a row. */
-export interface SessionContext {
+export interface SessionContext extends SessionSettings {
   id: SessionId;
   floorId: FloorId;
   title: string;
@@ -90,8 +91,6 @@ export interface SessionContext {
   turns: QueuedTurn[];
   /** A stopped attempt that has not confirmed its end (rule C16). */
   stopping?: StoppingAttempt | undefined;
-  /** A mode of the agent; absent: its first. */
-  mode?: string | undefined;
   /** The message with the newest summary. */
   summaryId?: MessageId | undefined;
   /** What was said since the newest summary was begun; absent: nothing that counts. */
@@ -283,6 +282,7 @@ export function newSession(
   return {
     id: session.sessionId,
     floorId,
+    ...changedSettings(session),
     title: session.title ?? NEW_TITLE,
     ...(session.title === undefined && { untitled: true as const }),
     userId: session.userId,
@@ -292,7 +292,6 @@ export function newSession(
     ...(history && { origin: history.origin }),
     ...(session.group && { group: session.group }),
     ...(session.endsWithTurn && { endsWithTurn: true as const }),
-    ...(session.mode !== undefined && { mode: session.mode }),
     ...(history?.summary && { summary: history.summary.headline, summaryId: history.summary.messageId }),
     numbers,
     createdAt: now,

@@ -24,7 +24,7 @@ import type { SessionContext } from "./session-context.ts";
 import { handleDueOfSession } from "./session-deadlines.ts";
 import { handleHeartbeat, renewLease } from "./session-lease.ts";
 import { refuseScheduled, reschedule } from "./session-schedule.ts";
-import { rename, switchAgent, switchMode } from "./session-settings.ts";
+import { switchAgent, update } from "./session-settings.ts";
 import {
   answer,
   answerWithSession,
@@ -185,8 +185,7 @@ const machine = setup({
     summarize: does<"session.summarize">(summarize),
     notifyArbiter: does<"leave">(notifyArbiter),
     handleDue: does<"due">(handleDueOfSession),
-    rename: does<"session.rename">(rename),
-    switchMode: does<"session.switch_mode">(switchMode),
+    update: does<"session.update">(update),
     switchAgent: does<"session.switch_agent">(switchAgent),
     reschedule: does<"session.schedule">(reschedule),
     refuseScheduled: does<"session.activate" | "session.chat">((step) => refuseScheduled(step)),
@@ -206,13 +205,12 @@ const anytime = {
   "session.archive": { target: "archived", actions: "archive" },
   "session.stop": { target: "archived", actions: "archive" },
   "session.delete": { target: "deleted", actions: "delete" },
-  "session.rename": { actions: "rename" },
+  "session.update": { actions: "update" },
   "session.heartbeat": { actions: "handleHeartbeat" },
   "session.played": { actions: "notePlayed" },
   "session.switch_agent": { actions: "switchAgent" },
   "session.withdraw": { actions: "withdrawTurn" },
   "session.summarize": { actions: "summarize" },
-  "session.switch_mode": { actions: "switchMode" },
   "run.claim": { actions: "claimRun" },
   "run.report": { actions: "applyReport" },
   "run.still": { actions: "answerStill" },
@@ -339,10 +337,9 @@ export const sessionMachine = machine.createMachine({
             "session.archive": refused("session_archived"),
             "session.chat": refused("session_archived"),
             "session.schedule": refused("session_archived"),
-            "session.rename": refused("session_archived"),
+            "session.update": refused("session_archived"),
             "session.withdraw": refused("session_archived"),
             "session.summarize": refused("session_archived"),
-            "session.switch_mode": refused("session_archived"),
             "session.heartbeat": refused("session_archived"),
             "session.played": refused("session_archived"),
             "session.switch_agent": { actions: "switchAgent" },

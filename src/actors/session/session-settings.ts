@@ -2,6 +2,7 @@ import { acceptsTurns, findAgent, findModeFault, listAgents } from "../../config
 import { findAgentIdFault } from "../../protocol/client-message.ts";
 import { ERRORS, type ErrorCode } from "../../protocol/errors.ts";
 import type { CommandOf } from "../../protocol/internal/command.ts";
+import { changedSettings } from "../../protocol/session-settings.ts";
 import { keepLengths } from "./floor-changes.ts";
 import { isAudible } from "./session-context.ts";
 import { beginLease, endLease } from "./session-lease.ts";
@@ -15,22 +16,17 @@ import {
   type SessionStep,
 } from "./session-step.ts";
 
-/** `session.rename`. */
-export function rename(step: SessionStep, { title }: CommandOf<"session.rename">): void {
-  step.context.title = title;
-  step.context.untitled = undefined;
-  logEvent(step, "session_updated", { title });
-  answerWithSession(step);
-}
-
-/** `session.switch_mode`: the turn under way keeps its mode. */
-export function switchMode(step: SessionStep, { mode }: CommandOf<"session.switch_mode">): void {
+/** `session.update`: a title is logged, and other settings if they differ. The turn under way keeps its mode. */
+export function update(step: SessionStep, { settings }: CommandOf<"session.update">): void {
   const { context } = step;
-  const fault = findModeFault(agentOf(step), mode);
+  const { mode, title } = settings;
+  const fault = mode === undefined ? undefined : findModeFault(agentOf(step), mode);
   if (fault) return refuseCommand(step, "bad_request", { facts: { issues: [fault] } });
-  if (mode !== context.mode) {
-    context.mode = mode;
-    logEvent(step, "session_updated", { mode });
+  if (title !== undefined) context.untitled = undefined;
+  const changed = changedSettings(settings, { ...context, title: undefined });
+  if (Object.keys(changed).length > 0) {
+    Object.assign(context, changed);
+    logEvent(step, "session_updated", changed);
   }
   answerWithSession(step);
 }

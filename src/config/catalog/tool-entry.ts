@@ -3,7 +3,7 @@
  */
 
 import { z } from "zod";
-import { SHORT_NAME, SHORT_NAME_FORM } from "../../protocol/ids.ts";
+import { ModeName } from "../../protocol/session-settings.ts";
 import { isNetwork } from "../network.ts";
 import { duration } from "../quantities.ts";
 import { program, variableName } from "./program-entry.ts";
@@ -50,8 +50,6 @@ export const ToolEntry = z.preprocess((entry) => (typeof entry === "string" ? { 
 export type ToolEntry = z.infer<typeof ToolFields>;
 
 /** The name of a mode. */
-export const ModeName = z.string().regex(SHORT_NAME, SHORT_NAME_FORM);
-
 /** A choice among the tools of an agent. Its sessions begin in the first mode. */
 export const AgentMode = z.strictObject({
   name: ModeName,

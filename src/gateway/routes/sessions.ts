@@ -1,12 +1,13 @@
+import type { FastifyRequest } from "fastify";
 import { z } from "zod";
 import { BOUNDS } from "../../config/bounds.ts";
-import { ModeName } from "../../config/catalog/tool-entry.ts";
 import { AppError } from "../../protocol/errors.ts";
 import { AgentId, CommandId, ConnectionId, EVERY_ZONE, Name, SessionId } from "../../protocol/ids.ts";
 import { Locale } from "../../protocol/locale.ts";
 import { Message } from "../../protocol/message.ts";
 import { incarnationOf, logPosition } from "../../protocol/position.ts";
 import { Session, STATES } from "../../protocol/session.ts";
+import { changedSettings, ModeName, SessionSettings } from "../../protocol/session-settings.ts";
 import { ZoneAnswer } from "../../protocol/zone-answer.ts";
 import type { Clock } from "../../shared/ports/clock.ts";
 import { cleanText } from "../../shared/text.ts";
@@ -20,19 +21,16 @@ import { askInAllZones, stopGroup } from "../zone-groups.ts";
 import { Notice, noticeOf, SessionAnswerSchema, sessionAnswer } from "./command-answer.ts";
 import { CommandBody, carryOutOn, commandFields, commandSession, SessionParams } from "./session-command.ts";
 
-const Title = z.string().trim().min(1).max(256).overwrite(cleanText);
-
 const CreateBody = z
   .strictObject({
     id: SessionId.optional(),
     agentId: AgentId.optional(),
     initialAgentId: AgentId.optional(),
     yoloMode: z.boolean().optional().meta({ description: "ignored: earlier clients send it" }),
-    mode: ModeName.optional().meta({ description: "a mode of the agent; default: its first" }),
+    ...SessionSettings.shape,
     userId: Name.optional(),
     zone: Name.optional().meta({ description: "`*`: ask on each of the user's open floors" }),
     workspaceId: Name.optional(),
-    title: Title.optional(),
     locale: Locale.optional().meta({
       description: "the language of spoken sentences; default: that of Accept-Language",
     }),
@@ -51,6 +49,15 @@ const CreateBody = z
     if (zone === EVERY_ZONE && userId === undefined) fault("userId", "is needed with the zone *");
     if (activate && hasTime) fault("activate", "is for sessions that ask now");
   });
+
+const ChangeBody = z
+  .strictObject({ ...SessionSettings.shape, ...commandFields })
+  .check((context) => {
+    if (Object.keys(changedSettings(context.value)).length === 0)
+      context.issues.push({ code: "custom", path: [], message: NO_SETTING, input: context.value });
+  })
+  .meta({ minProperties: 1 });
+const NO_SETTING = `needs one of: ${Object.keys(SessionSettings.shape).join(", ")}`;
 
 const ScheduleBody = z.strictObject({ ...scheduleFields, ...commandFields }).check(checkSchedule, (context) => {
   const { at, in: inMs, every } = context.value;
@@ -118,6 +125,12 @@ export function sessionRoutes(
   const { commands, connections, store, visibleTo } = context;
   const position = (seq: number, { createdAt }: Session) => logPosition(store.epoch, seq, incarnationOf(createdAt));
 
+  const change = async (request: FastifyRequest, id: SessionId, fields: SessionSettings) => {
+    const settings = changedSettings(fields);
+    const update = (sessionId: SessionId) => ({ type: "session.update" as const, sessionId, settings });
+    return sessionAnswer(commands, await commandSession(context, request, id, update));
+  };
+
   app.post(
     "/session/create",
     {
@@ -143,10 +156,11 @@ export function sessionRoutes(
       const caller = await context.authenticate(request);
       const { body } = request;
       const identity = await commands.identify(caller, request, body);
-      const { connectionId, title, workspaceId, activate, content, userId } = body;
+      const { connectionId, workspaceId, activate, content, userId } = body;
       if (body.zone === EVERY_ZONE && userId !== undefined) {
         const agentId = body.agentId ?? body.initialAgentId;
-        const wanted = { agentId, userId, workspaceId, title, locale: body.locale ?? identity.locale, mode: body.mode };
+        const about = { agentId, userId, workspaceId, locale: body.locale ?? identity.locale };
+        const wanted = { ...about, ...changedSettings(body) };
         return await askInAllZones(context, identity, { wanted, content });
       }
       const plan = async () => {
@@ -160,7 +174,7 @@ export function sessionRoutes(
             : await visibleTo(caller).idFor(ownerOf(caller, userZone.userId), body.id);
         const agentId = body.agentId ?? body.initialAgentId;
         const locale = body.locale ?? identity.locale;
-        const wanted = { agentId, ...userZone, workspaceId, title, locale, mode: body.mode };
+        const wanted = { agentId, ...userZone, workspaceId, locale, ...changedSettings(body) };
         const { floorId, creates: session } = newTarget(caller, sessionId, wanted);
         const schedule = wantedSchedule(body);
         const create = { type: "session.create" as const, sessionId, session, activate };
@@ -265,18 +279,16 @@ export function sessionRoutes(
     {
       schema: {
         tags: ["sessions"],
-        operationId: "renameSession",
-        summary: "Rename a session",
-        description: "A session that already has a title keeps it.",
+        operationId: "changeSession",
+        summary: "Change a session's settings",
+        description: "Those that are given; a mode is for the turns to come, and the turn under way keeps its own.",
         params: SessionParams,
-        body: z.strictObject({ title: Title, ...commandFields }),
+        body: ChangeBody,
         response: { 200: SessionAnswerSchema },
       },
     },
     async (request) => {
-      const { title } = request.body;
-      const rename = (sessionId: SessionId) => ({ type: "session.rename" as const, sessionId, title });
-      return sessionAnswer(commands, await commandSession(context, request, request.params.id, rename));
+      return await change(request, request.params.id, request.body);
     },
   );
 
@@ -294,9 +306,7 @@ export function sessionRoutes(
       },
     },
     async (request) => {
-      const { mode } = request.body;
-      const switchMode = (sessionId: SessionId) => ({ type: "session.switch_mode" as const, sessionId, mode });
-      return sessionAnswer(commands, await commandSession(context, request, request.params.id, switchMode));
+      return await change(request, request.params.id, request.body);
     },
   );
 

@@ -6,6 +6,7 @@ import { Answer } from "../interaction.ts";
 import { ImageRef, Message, Played } from "../message.ts";
 import { Routed } from "../routed.ts";
 import { Group, Origin } from "../session.ts";
+import { SessionSettings } from "../session-settings.ts";
 import { ReportPart, RunOutcome } from "./run.ts";
 
 /** When a session is to ask for the floor: at an instant, after a while, or at each time of a series. */
@@ -27,11 +28,9 @@ export const WantedSession = z.object({
   zone: z.string().optional(),
   ownerId: z.string().optional(),
   workspaceId: z.string().optional(),
-  title: z.string().optional(),
+  ...SessionSettings.shape,
   /** The language in which decisions about it are said. */
   locale: z.string().optional(),
-  /** A mode of the agent. Default: its first. */
-  mode: z.string().optional(),
   /** Archive the session when its last turn has ended, however it ended. */
   endsWithTurn: z.literal(true).optional(),
   /** Of a request for all zones. */
@@ -127,15 +126,14 @@ export const Command = z.discriminatedUnion("type", [
   /** `runId`: end only this run, or withdraw its turn if it has not begun. Absent: end the current run. */
   z.object({ type: z.literal("session.abort"), ...about, runId: RunId.optional() }),
   z.object({ type: z.literal("session.delete"), ...about }),
-  z.object({ type: z.literal("session.rename"), ...about, title: z.string() }),
+  /** A mode is for the turns to come. */
+  z.object({ type: z.literal("session.update"), ...about, settings: SessionSettings }),
   /** A heartbeat of the session's participant. */
   z.object({ type: z.literal("session.heartbeat"), ...about }),
   z.object({ type: z.literal("session.played"), ...about, ...Played.shape }),
   z.object({ type: z.literal("session.switch_agent"), ...about, agentId: z.string() }),
   /** Requests a summary, if none is being written. */
   z.object({ type: z.literal("session.summarize"), ...about }),
-  /** The mode of the agent for the turns to come. */
-  z.object({ type: z.literal("session.switch_mode"), ...about, mode: z.string() }),
   /** Gives a session that never had the floor a time at which it asks, or another one. */
   z.object({ type: z.literal("session.schedule"), ...about, schedule: WantedSchedule }),
   z.object({ type: z.literal("session.withdraw"), ...about, messageId: MessageId }),

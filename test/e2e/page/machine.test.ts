@@ -79,8 +79,8 @@ describePage("the machine view", (open) => {
     const page = await open(addressOf(node, "machine", { floorId: music.floorId }), { expected: /409/ });
     await page.getByRole("button", { name: "session.pause" }).click();
     await lights(page, "Session, lifecycle:", "paused");
-    await page.getByRole("button", { name: "session.rename" }).click();
-    await page.getByRole("textbox", { name: "session.rename" }).fill("Evening songs");
+    await page.getByRole("button", { name: "session.update title" }).click();
+    await page.getByRole("textbox", { name: "session.update title" }).fill("Evening songs");
     await page.getByRole("button", { name: "Send" }).click();
     await expect.poll(async () => (await ben.see(music.id)).title).toBe("Evening songs");
     await ben.hold("phone_agent");
@@ -105,13 +105,13 @@ describePage("the machine view", (open) => {
     const page = await open(addressOf(node, "machine", { floorId, id }));
     await page.getByRole("button", { name: "session.summarize" }).click();
     await expect.poll(async () => (await cay.see(id)).summary).toBe("In short");
-    await page.getByRole("button", { name: "session.switch_mode" }).click();
-    await page.getByRole("combobox", { name: "session.switch_mode" }).selectOption("work");
+    await page.getByRole("button", { name: "session.update mode" }).click();
+    await page.getByRole("combobox", { name: "session.update mode" }).selectOption("work");
     await page.getByRole("button", { name: "Send" }).click();
     await expect.poll(async () => (await cay.see(id)).mode).toBe("work");
     const music = await new E2eClient(node).hold("music_agent");
     await page.goto(addressOf(node, "machine", music));
-    await page.getByRole("button", { name: "session.switch_mode" }).click();
+    await page.getByRole("button", { name: "session.update mode" }).click();
     await page.getByText("Its agent has no modes.").waitFor();
     await expect.poll(() => page.getByRole("button", { name: "Send" }).count()).toBe(0);
   });

@@ -129,7 +129,7 @@ describePage("buttons on touch screens", (open) => {
     await page.getByRole("article").getByRole("button", { name: "Copy", exact: true }).first().waitFor();
     expect(await lowButtons()).toEqual([]);
     await page.goto(`${node.url}/#/machine/${floor}/${id}`);
-    await page.getByRole("button", { name: "session.rename", exact: true }).waitFor();
+    await page.getByRole("button", { name: "session.update title", exact: true }).waitFor();
     expect(await lowButtons()).toEqual([]);
   });
 });

@@ -75,7 +75,7 @@ function verb({ chance }: World, _: FloorId, __: string, sessionId: SessionId): 
 
 export function rename(_: World, __: FloorId, commandId: string, sessionId: SessionId): PlannedCommand {
   const title = `title ${commandId}`;
-  return { command: { type: "session.rename", sessionId, title }, mark: `title ${title}`, sessionId };
+  return { command: { type: "session.update", sessionId, settings: { title } }, mark: `title ${title}`, sessionId };
 }
 
 function ofFloor({ chance }: World, _: FloorId, commandId: string): PlannedCommand {

@@ -179,7 +179,7 @@ export class HostStage {
   }
 
   rename(sessionId: string, title: string, asking?: Asking): Promise<Reply> {
-    return this.ask({ type: "session.rename", sessionId, title }, asking);
+    return this.ask({ type: "session.update", sessionId, settings: { title } }, asking);
   }
 
   /** A turn whose run is claimed, in its first attempt. */

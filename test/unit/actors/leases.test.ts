@@ -170,7 +170,7 @@ test("a sign of life adds no event to the session, and leaves the time of its la
 test("every command of the session itself is a sign of life, including refused ones", () => {
   const stage = stageWith(["radio"]);
   for (const does of [
-    () => stage.ask({ type: "session.rename", sessionId: "radio", title: "Jazz" }),
+    () => stage.ask({ type: "session.update", sessionId: "radio", settings: { title: "Jazz" } }),
     () => stage.on("radio", "activate"),
     () => stage.chat("radio", "m1"),
     () => stage.on("radio", "abort"),

@@ -14,7 +14,7 @@ test("a chart distinguishes events that change the state from those that do not"
   const [lifecycle] = session.regions;
   expect(lifecycle!.arrows).toContainEqual({ from: "active", to: "paused", event: "preempt" });
   const active = lifecycle!.states.find(({ name }) => name === "active");
-  expect(active?.stays).toContain("session.rename");
+  expect(active?.stays).toContain("session.update");
   expect(active?.stays).not.toContain("preempt");
   expect(arbiter.anywhere).toContain("session.*");
   expect(session.anywhere).toEqual(["leave"]);

@@ -129,7 +129,7 @@ const SESSION_EVENTS = [
     type: `session.${verb}`,
   })),
   { ...about, type: "session.chat", turn },
-  { ...about, type: "session.rename", title: "t" },
+  { ...about, type: "session.update", settings: { title: "t" } },
   { ...about, type: "session.heartbeat" },
   { ...about, type: "session.played", messageId: "m1", upTo: 1 },
   { ...about, type: "session.switch_agent", agentId: "music", contender },
@@ -144,7 +144,7 @@ const SESSION_EVENTS = [
   { ...report, outcome: { kind: "unneeded" } },
   { ...about, type: "run.still", runId: "r1", attempt: 1 },
   { ...about, type: "session.summarize" },
-  { ...about, type: "session.switch_mode", mode: "research" },
+  { ...about, type: "session.update", settings: { mode: "research" } },
   { ...about, type: "session.schedule", schedule: { inMs: 1_000, content: "later" } },
   { type: "miss", turn, given },
   ...["max_pause", "max_hold", "queue_timeout", "answer_within", "lease", "stop_grace"].map((what) => ({

@@ -10,7 +10,7 @@ const open = () => {
   return floor;
 };
 const toMode = (floor: FloorStage, mode: string) =>
-  floor.ask({ type: "session.switch_mode", sessionId: "model", mode });
+  floor.ask({ type: "session.update", sessionId: "model", settings: { mode } });
 const modeOf = (floor: FloorStage, runId: string) => {
   const reply = floor.claim("model", runId);
   return reply.ok && reply.task && !reply.task.purpose ? reply.task.mode : "no task";
@@ -27,11 +27,16 @@ test("a turn keeps the mode in which it began; a waiting turn begins in the newe
   expect(modeOf(floor, "run-m2")).toBe("b");
 });
 
-test("choosing the mode that a session already has adds no event", () => {
+test("one command changes several settings, or none; a mode that the session already has is not logged again", () => {
   const floor = open();
+  const update = (settings: object) => floor.ask({ type: "session.update", sessionId: "model", settings });
   toMode(floor, "b");
   toMode(floor, "b");
-  expect(floor.events("session_updated")).toEqual([{ mode: "b" }]);
+  expect(update({ title: "Jazz", mode: "a" })).toMatchObject({ ok: true, session: { title: "Jazz", mode: "a" } });
+  update({ title: "Blues", mode: "a" });
+  expect(update({ title: "Rock", mode: "none" })).toMatchObject({ ok: false, code: "bad_request" });
+  const changes = [{ mode: "b" }, { title: "Jazz", mode: "a" }, { title: "Blues" }];
+  expect(floor.events("session_updated")).toEqual(changes);
 });
 
 test("a session whose mode a reload removed gets the first mode", () => {

@@ -30,7 +30,7 @@ async function handOver(): Promise<HostStage> {
 }
 
 const about = { sessionId: "call" };
-const rename: LooseCommand = { type: "session.rename", ...about, title: "mine" };
+const rename: LooseCommand = { type: "session.update", ...about, settings: { title: "mine" } };
 const FOREIGN: LooseCommand[] = [
   ...(["activate", "pause", "resume", "archive", "stop", "abort", "delete"] as const).map(
     (verb): LooseCommand => ({ type: `session.${verb}`, ...about }),

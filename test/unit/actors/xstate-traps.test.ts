@@ -102,7 +102,7 @@ describe("XState silently ignores an event that a state does not handle", () => 
     ...(["activate", "resume", "pause", "archive", "stop", "abort", "delete"] as const).map(
       (verb): LooseCommand => ({ type: `session.${verb}`, ...about }),
     ),
-    { type: "session.rename", ...about, title: "t" },
+    { type: "session.update", ...about, settings: { title: "t" } },
     { type: "session.switch_agent", ...about, agentId: "weather" },
     { type: "session.withdraw", ...about, messageId: "m9" },
     { type: "session.schedule", ...about, schedule: { inMs: 60_000 } },

@@ -41,6 +41,7 @@ it("every route has a method that sends the request of the protocol", async () =
     ],
     [() => client.getSession("s"), "GET /session/s"],
     [() => client.renameSession("s", "标题"), "PATCH /session/s", '{"title":"标题"}'],
+    [() => client.switchMode("s", "work"), "PATCH /session/s", '{"mode":"work"}'],
     [() => client.deleteSession("s"), "DELETE /session/s", ""],
     [() => client.deleteSession("s", { ifSeq: 3 }), "DELETE /session/s", '{"ifSeq":3}'],
     [() => client.listMessages("s", { before: "m", limit: 2 }), "GET /session/s/messages?before=m&limit=2"],

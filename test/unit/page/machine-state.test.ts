@@ -101,7 +101,7 @@ test("a session accepts the events of its states, shown with their target states
   const to = new Map(accepted.map((each) => [each.event, each.to]));
   expect(to.get("session.archive")).toEqual(["archived"]);
   expect(to.get("activate")).toEqual(["active"]);
-  expect(to.get("session.rename")).toEqual([]);
+  expect(to.get("session.update")).toEqual([]);
   expect(to.has("session.pause")).toBe(false);
   expect(refused).toContainEqual({ event: "session.pause", code: "illegal_command" });
   expect(acceptedIn(session, { lifecycle: "paused", activity: "running" }).accepted).toContainEqual({

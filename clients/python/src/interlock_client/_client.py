@@ -223,13 +223,28 @@ class Client:
         """The session as it is."""
         return cast(SessionAnswer, self._get(["session", session_id]))
 
+    def change_session(
+        self,
+        session_id: str,
+        *,
+        if_seq: Optional[int] = None,
+        idempotency_key: Optional[str] = None,
+        **settings: Any,
+    ) -> SessionAnswer:
+        """Change what is given of a session's settings: its ``title``, of 1 to 256 characters, or the ``mode`` of its agent,
+        for the turns to come.
+
+        :raises ClientError: ``bad_request`` if the agent lacks the mode, or for a setting that the server does not know
+        """
+        body = {**settings, "ifSeq": if_seq}
+        path = ["session", session_id]
+        return cast(SessionAnswer, self._write("PATCH", path, body, idempotency_key))
+
     def rename_session(
         self, session_id: str, title: str, *, if_seq: Optional[int] = None, idempotency_key: Optional[str] = None
     ) -> SessionAnswer:
         """:param title: 1 to 256 characters"""
-        body = {"title": title, "ifSeq": if_seq}
-        path = ["session", session_id]
-        return cast(SessionAnswer, self._write("PATCH", path, body, idempotency_key))
+        return self.change_session(session_id, title=title, if_seq=if_seq, idempotency_key=idempotency_key)
 
     def delete_session(
         self, session_id: str, *, if_seq: Optional[int] = None, idempotency_key: Optional[str] = None
@@ -336,7 +351,7 @@ class Client:
 
         :raises ClientError: ``bad_request`` if the agent lacks it
         """
-        return self._command(session_id, "mode", {"mode": mode}, if_seq, idempotency_key)
+        return self.change_session(session_id, mode=mode, if_seq=if_seq, idempotency_key=idempotency_key)
 
     def summarize_session(
         self, session_id: str, *, if_seq: Optional[int] = None, idempotency_key: Optional[str] = None

@@ -217,7 +217,7 @@ class Session(TypedDict):
     """the message with the newest summary."""
     agentId: str
     mode: NotRequired[str]
-    """the agent's mode, if one was chosen; else its first."""
+    """a mode of the agent; default: its first."""
     userId: NotRequired[str]
     zone: NotRequired[str]
     locale: NotRequired[str]
@@ -412,11 +412,12 @@ class SessionUpdatedEvent(TypedDict):
 
 class SessionUpdatedEventData(TypedDict):
     title: NotRequired[str]
+    mode: NotRequired[str]
+    """a mode of the agent; default: its first."""
     summary: NotRequired[str]
     summaryId: NotRequired[str]
     summaryContinues: NotRequired[Literal[True]]
     summaryFailure: NotRequired[SummaryFailure]
-    mode: NotRequired[str]
     tokenUsage: NotRequired[SessionTokenUsage]
     agentSessions: NotRequired[Dict[str, str]]
     played: NotRequired[Played]
@@ -960,7 +961,7 @@ class LoadedSessionSession(TypedDict):
     """the message with the newest summary."""
     agentId: str
     mode: NotRequired[str]
-    """the agent's mode, if one was chosen; else its first."""
+    """a mode of the agent; default: its first."""
     userId: NotRequired[str]
     zone: NotRequired[str]
     locale: NotRequired[str]

@@ -147,7 +147,7 @@ describe("/openapi.json", async () => {
       loadSession: "POST /session/load",
       listSessions: "GET /session/list",
       getSession: "GET /session/{id}",
-      renameSession: "PATCH /session/{id}",
+      changeSession: "PATCH /session/{id}",
       deleteSession: "DELETE /session/{id}",
       listMessages: "GET /session/{id}/messages",
       withdrawMessage: "DELETE /session/{id}/messages/{messageId}",

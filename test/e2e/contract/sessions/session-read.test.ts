@@ -157,10 +157,15 @@ test("a renamed session logs the change, and no other field changes", async () =
   expect((await ann.log(before.id)).at(-1)).toMatchObject({ type: "session_updated", data: { title: "上班 路上" } });
 });
 
-test.each([{}, { title: "" }, { title: 7 }, { title: null }])("a session cannot be renamed to %j", async (body) => {
+test.each([
+  ["body", {}],
+  ["body.title", { title: "" }],
+  ["body.title", { title: 7 }],
+  ["body.title", { title: null }],
+])("a fault in %s is named where a session cannot be changed to %j", async (path, body) => {
   const { id } = await new E2eClient(node).create("music");
   const { issues } = await refused(node.patch(`/session/${id}`, body));
-  expect(issues[0]!.path).toBe("body.title");
+  expect(issues[0]!.path).toBe(path);
 });
 
 test("a session is deleted with its messages, its log and its images; deleting it again deletes nothing", async () => {
