@@ -59,21 +59,6 @@ test.each<[path: string, body: () => object]>([
   expect(await sizesOf(sessionId)).toEqual(Array(MAX_IMAGES).fill((MAX_IMAGE / 4) * 3));
 });
 
-test("an unnamed completion has the words beside earlier photos, whatever the photos weigh", async () => {
-  const earlier = Array.from({ length: 20 }, (_, index) => ({
-    role: "user",
-    content: [
-      { type: "image_url", image_url: { url: PHOTO } },
-      { type: "text", text: `photo ${index}` },
-    ],
-  }));
-  const { path, body } = completion("hello", earlier);
-  const { session } = JSON.parse((await node.post(path, body)).text).metadata;
-  const [message] = (await accepted(node.get(`/session/${session}/messages`))).messages;
-  expect(message!.images).toBeUndefined();
-  for (const index of earlier.keys()) expect(message!.content).toMatch(new RegExp(`^User: \\s*photo ${index}$`, "m"));
-});
-
 test("a message that is too large is refused with what fits, and the next one is answered", async () => {
   const chatId = node.newId("too-large");
   const chat = new HeadlessChat(node.url, chatId);

@@ -80,17 +80,6 @@ test("readers of a program's session get what it prints as it comes, and once", 
   expect([stream, again].map((each) => each.typesHeard().filter((type) => type === "log").length)).toEqual([1, 0]);
 });
 
-test.each(["command", "acp"] as const)("a hundred megabytes of output (%s) are cut, with an error", async (name) => {
-  const { events } = await play(name, "floods");
-  expect(events.filter(({ type }) => type === "error").map(({ data }) => data)).toMatchObject([
-    { errorCode: "too_large", message: "The reply is longer than 4,194,304 characters, and was cut there." },
-  ]);
-  const said = events.filter(({ type, data }) => type === "message" && data["role"] === "assistant");
-  const length = said.reduce((sum, { data }) => sum + String(data["content"]).length, 0);
-  expect(length).toBeGreaterThan(4_000_000);
-  expect(length).toBeLessThanOrEqual(4_194_304);
-});
-
 test.each(["lines", "acp"] as const)("output that is nested deeply (%s) ends no node", async (name) => {
   const { events, reply } = await play(name, "nests");
   expect(reply).toMatchObject({ content: "Still here.", status: "success" });

@@ -320,11 +320,3 @@ test("a search finds words of titles, summaries and messages, and the id", async
   // An empty text is not a search.
   for (const q of ["", "   "]) expect(await find(ann, q)).toHaveLength(2);
 });
-
-test("a search treats the operators of search engines as plain words", async () => {
-  const ann = new E2eClient(node);
-  const { id } = await ann.create("music", { title: 'He said "OR" and 100% of them_laughed' });
-  expect(await find(ann, '"or"')).toEqual([id]);
-  for (const q of ['"', "'", "*", "AND NOT", "a:b", "(", "%", "_"])
-    expect(await find(ann, q), q).toEqual(expect.any(Array));
-});
