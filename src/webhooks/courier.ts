@@ -203,23 +203,22 @@ export class Courier {
       for (const { hook, pending } of backlogs) {
         const now = clock.now();
         const unsent = whyUnsent(hook, webhooks(), disabled);
-        const old = unsent === undefined ? 0 : await this.#drop(hook, now - DAY_MS, DROP_PAGE, unsent);
-        const surplus = Math.min(pending - old - MAX_PENDING, DROP_PAGE);
-        if (surplus > 0)
-          await this.#drop(hook, now + 1, surplus, "too many notices wait for a receiver; the oldest are dropped");
+        if (unsent !== undefined) await this.#drop(hook, { before: now - DAY_MS, keep: 0 }, unsent);
+        if (pending <= MAX_PENDING) continue;
+        const why = "too many notices wait for a receiver; the oldest are dropped";
+        await this.#drop(hook, { before: now + 1, keep: MAX_PENDING }, why);
       }
     } catch (error) {
       this.#noteStoreFault(error);
     }
   }
 
-  async #drop(hook: string, before: number, limit: number, why: string): Promise<number> {
+  async #drop(hook: string, which: { before: number; keep: number }, why: string): Promise<void> {
     const { store, clock, onOutcome, log } = this.#options;
-    const dropped = await store.dropNotices({ hook, before, now: clock.now(), limit });
-    if (dropped === 0) return 0;
+    const dropped = await store.dropNotices({ hook, ...which, now: clock.now(), limit: DROP_PAGE });
+    if (dropped === 0) return;
     onOutcome(hook, "dropped", dropped);
     log.warn({ hook, dropped }, why);
-    return dropped;
   }
 
   #noteStoreFault(error: unknown): void {

@@ -30,7 +30,7 @@ const BACKLOGS = {
     ) w ON true
     ORDER BY b.hook`,
 };
-const DROP = { name: "drop_notices", text: "SELECT drop_notices($1, $2, $3, $4) AS count" };
+const DROP = { name: "drop_notices", text: "SELECT drop_notices($1, $2, $3, $4, $5) AS count" };
 const DISABLE = {
   name: "disable_hook",
   text: `
@@ -54,8 +54,8 @@ export const noticeQueries = (db: Database): NoticeStore => ({
     return rows.map(({ reason, ...row }) => ({ ...row, ...(reason !== null && { reason }) }));
   },
 
-  async dropNotices({ hook, before, now, limit }) {
-    return (await db.query<{ count: number }>(DROP, [hook, before, limit, now]))[0]!.count;
+  async dropNotices({ hook, before, keep, now, limit }) {
+    return (await db.query<{ count: number }>(DROP, [hook, before, limit, now, keep]))[0]!.count;
   },
 
   disableHook: async ({ hook, receiver, at }) => (await db.query(DISABLE, [hook, receiver, at])).length > 0,

@@ -56,8 +56,11 @@ export function noticeOutbox(db: ReadConnection, thread: WriterThread): NoticeSt
       return backlogs;
     },
 
-    async dropNotices({ hook, before, now, limit }) {
-      const keys = await db.read(() => sql.oldest.all(hook, before, limit));
+    async dropNotices({ hook, before, keep, now, limit }) {
+      const keys = await db.read(() => {
+        const surplus = keep > 0 ? sql.backlog.get(hook)!.pending - keep : limit;
+        return surplus > 0 ? sql.oldest.all(hook, before, Math.min(limit, surplus)) : [];
+      });
       if (keys.length > 0) await thread.add({ kind: "drop", hook, upTo: keys.at(-1)!.key, now });
       return keys.length;
     },

@@ -192,7 +192,8 @@ async function askAll(db: Database, name: string): Promise<void> {
   });
   await notices.settleNotice(claimed!, 9, { dueAt: 9, failures: 1, reason: "no" });
   await notices.settleNotice(claimed!, 9);
-  await notices.dropNotices({ hook: "h1", before: 9, now: 9, limit: 1 });
+  await notices.dropNotices({ hook: "h1", before: 9, keep: 0, now: 9, limit: 1 });
+  await notices.dropNotices({ hook: "h1", before: 9, keep: 1, now: 9, limit: 1 });
   await notices.countNotices();
   await notices.disableHook({ hook: name, receiver: "r", at: 1 });
   await notices.disabledHooks();

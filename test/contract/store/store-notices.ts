@@ -131,7 +131,8 @@ export function noticeContract(stage: StoreStage): void {
       const [failed] = await take(store, NOON, { limit: 1 });
       await store.settleNotice(failed!, NOON, { dueAt: NOON + 9_999, failures: 3, reason: "no" });
       await write([notice("4", { at: NOON + 5 }), notice("5", { at: NOON + 6 })]);
-      const drop = (before: number, limit: number) => store.dropNotices({ hook: "h", before, now: NOON + 9, limit });
+      const drop = (before: number, limit: number) =>
+        store.dropNotices({ hook: "h", before, keep: 0, now: NOON + 9, limit });
       expect(await drop(NOON, 10)).toBe(0);
       expect(await drop(NOON + 1, 1)).toBe(1);
       expect(await drop(NOON + 1, 10)).toBe(1);
@@ -144,6 +145,14 @@ export function noticeContract(stage: StoreStage): void {
       expect(await store.countNotices()).toMatchObject([{ hook: "other" }]);
       await write([notice("6")]);
       expect(idsOf(await take(store))).toEqual(["6"]);
+    });
+
+    test("of several that drop at once what is too much, each leaves as many as are to be kept", async () => {
+      const { store } = stage;
+      await write(Array.from({ length: 30 }, (_, n) => notice(`${n}`, { subject: `s${n % 10}`, at: NOON + n })));
+      const drop = () => store.dropNotices({ hook: "h", before: NOON + 99, keep: 20, now: NOON + 99, limit: 50 });
+      await Promise.all([drop(), drop(), drop()]);
+      expect(await store.countNotices()).toMatchObject([{ hook: "h", pending: 20, oldestAt: NOON + 10 }]);
     });
 
     test("a disabled hook's notices are kept and not claimed, until it is enabled or has another receiver", async () => {

@@ -68,12 +68,12 @@ class Outbox implements NoticeStore {
     });
   }
 
-  async dropNotices({ hook, before, limit }: Parameters<NoticeStore["dropNotices"]>[0]): Promise<number> {
+  async dropNotices({ hook, before, keep, limit }: Parameters<NoticeStore["dropNotices"]>[0]): Promise<number> {
     const all = this.lanes.filter((lane) => lane.hook === hook).flatMap(({ notices }) => notices);
     const gone = all
       .filter(({ at }) => at < before)
       .sort((one, other) => one.at - other.at)
-      .slice(0, limit);
+      .slice(0, Math.max(0, Math.min(limit, keep > 0 ? all.length - keep : limit)));
     for (const lane of this.lanes) lane.notices = lane.notices.filter((notice) => !gone.includes(notice));
     this.#removeEmpty();
     return gone.length;
