@@ -462,7 +462,12 @@ function createNodeGateway(
         return listWebhooks(webhooks?.current() ?? new Map(), backlogs, disabled, clock.elapsed.now());
       },
       test: async (name) => await webhooks?.test(name),
-      enable: async (name) => (webhooks?.current().has(name) ? await store.enableHook(name) : undefined),
+      async enable(name) {
+        if (!webhooks?.current().has(name)) return undefined;
+        const wasDisabled = await store.enableHook(name);
+        if (wasDisabled) log.info({ hook: name }, "an operator enabled a webhook; what waits is sent");
+        return wasDisabled;
+      },
     },
     unanswered: readUnanswered,
     onCut: () => metrics.slowReaderCut(),

@@ -238,12 +238,19 @@ export class Metrics implements HostMetrics, WorkerMetrics {
       "interlock_effects_not_queued_total",
       "times the run queue did not take a run or an alarm, which then waits in the store for the next sweep",
     );
-    this.#notices = counter(
-      "interlock_webhook_notices_total",
-      "notices that webhooks' receivers accepted, attempts that failed, and notices that were dropped",
-      "webhook",
-      "outcome",
-    );
+    this.#notices = new Counter({
+      name: "interlock_webhook_notices_total",
+      help: "notices that webhooks' receivers accepted, attempts that failed, and notices that were dropped",
+      labelNames: ["webhook", "outcome"],
+      registers,
+      // From 0, so that the first one that is dropped raises an alert.
+      async collect() {
+        const webhooks = await gauges()
+          .disabledWebhooks()
+          .catch(() => undefined);
+        for (const webhook of webhooks?.keys() ?? []) this.inc({ webhook, outcome: "dropped" }, 0);
+      },
+    });
     this.#waits = histogram("interlock_run_wait_seconds", "how long runs waited for a worker", LONG);
     this.#runs = histogram(
       "interlock_run_seconds",

@@ -103,8 +103,8 @@ export interface NoticeStore {
   /** What each hook's receiver is still to be sent, of one hook after the other. Hooks without notices are left out. */
   countNotices(): Promise<NoticeBacklog[]>;
   /**
-   * Delete the oldest notices of a hook, at most `limit` of those added before `before`, while more than `keep` are left:
-   * two nodes that find too many at once do not delete twice as many.
+   * Delete the oldest notices of a hook, at most `limit` of those added before `before`, while more than `keep` are
+   * left: two nodes that find too many at once do not delete twice as many.
    * @returns how many were deleted
    */
   dropNotices(query: { hook: string; before: number; keep: number; now: number; limit: number }): Promise<number>;
