@@ -27,7 +27,7 @@ import { BudgetSpent, budgetCounts, type CountedTurns, countedTogether, refusedT
 import { Departure } from "./departure.ts";
 import type { FloorActors } from "./floor-actors.ts";
 import { Ledger, type NoticesOf } from "./ledger.ts";
-import { type Activation, CommitConflict, loadActivation, loadRow } from "./snapshot.ts";
+import { type Activation, CommitConflict, type LedgerState, loadActivation, loadRow } from "./snapshot.ts";
 
 export interface FloorOptions {
   store: NamedRows & ReceiptStore;
@@ -72,8 +72,6 @@ export const isMove = ({ envelope }: BatchedCommand): boolean => envelope.comman
 
 /** How many due sessions that are not in memory one commit handles. */
 const DUE_PAGE = 32;
-/** No session outside is due. */
-const NEVER = Number.POSITIVE_INFINITY as FloorTime;
 
 /**
  * A floor as it is in memory: its actors and the state of its rows. It applies one batch of commands at a time, commits
@@ -242,9 +240,9 @@ export class LoadedFloor {
       if (row?.session.floorId === floorId) loadRow(row, actors, state);
     }
     const ledger = new Ledger(floorId, state);
-    const given = floor.#given(state);
+    const given = floor.#givenBeforeDue(state);
     ledger.write(actors.apply({ type: "alarm", given }).facts, given.now);
-    return new Departure(envelope, command, actors, ledger, () => floor.#given(state));
+    return new Departure(envelope, command, actors, ledger, () => floor.#givenBeforeDue(state));
   }
 
   /**
@@ -273,20 +271,22 @@ export class LoadedFloor {
       for (const row of due) loadDue(row, activation, this.#sources());
       state.outsideDueAt = rows[due.length]?.dueAt as FloorTime | undefined;
       const ledger = new Ledger(this.id, state);
-      const given = this.#given(state, state.outsideDueAt ?? NEVER);
+      const given = this.#given(state, state.outsideDueAt);
       ledger.write(actors.catchUp(given), given.now);
       await this.#write(ledger, activation, 0);
     }
   }
 
-  /**
-   * What the machines get with the next step.
-   * @param until the floor's time goes no further. By default it stops before a session outside is due: that session is
-   *   loaded before the next batch
-   */
-  #given(state: Activation["state"], until = state.outsideDueAt ? later(state.outsideDueAt, -1) : NEVER): Given {
+  /** What a command gets: its time is before the next session outside is due, which is loaded before the next batch. */
+  #givenBeforeDue(state: LedgerState): Given {
+    const { outsideDueAt } = state;
+    return this.#given(state, outsideDueAt === undefined ? undefined : later(outsideDueAt, -1));
+  }
+
+  /** What the machines get with the next step. @param until the floor's time goes no further */
+  #given(state: LedgerState, until: FloorTime | undefined): Given {
     const stamp = this.#options.newId();
-    const time = earliest(this.#time(), until);
+    const time = until === undefined ? this.#time() : earliest(this.#time(), until);
     // One reading of the clock: of two, the second may be a ms later, and so would be what the log says.
     state.lastNow = Math.max(state.lastNow, time + this.#jumpedMs());
     const refused = this.#refused.size > 0 ? { refused: this.#refused } : {};
@@ -324,7 +324,7 @@ export class LoadedFloor {
     const session = "sessionId" in envelope.command ? envelope.command.sessionId : undefined;
     const stale = session && !departure && this.#refuseStale(envelope, session, actors, state, ledger);
     if (stale) return stale;
-    const given = this.#given(state);
+    const given = this.#givenBeforeDue(state);
     const checked = checkPlayed(envelope.command, session && actors.machineState(session)?.context, ledger);
     if ("answer" in checked) return checked.answer;
     const { before, command, upTo } = checked;
@@ -344,11 +344,11 @@ export class LoadedFloor {
     envelope: Envelope,
     sessionId: SessionId,
     actors: Activation["actors"],
-    state: Activation["state"],
+    state: LedgerState,
     ledger: Ledger,
   ): Reply | undefined {
     if (envelope.ifSeq === undefined) return undefined;
-    const given = this.#given(state);
+    const given = this.#givenBeforeDue(state);
     ledger.write(actors.apply({ type: "alarm", given }).facts, given.now);
     return refuseStale(envelope, sessionId, actors, ledger);
   }

@@ -3,7 +3,7 @@ import { TRANSITION_EVENTS, type Transition, type TransitionEvent } from "../../
 import type { Session } from "../../protocol/session.ts";
 import type { DeadlineSources } from "../facts.ts";
 import type { MachineState } from "../machine/machine-player.ts";
-import type { Configuration } from "../machine/machine-table.ts";
+import type { Configuration } from "../machine/table-compiler.ts";
 import {
   isAudible,
   memoryOf,

@@ -1,6 +1,5 @@
 import type { AnyStateMachine, ContextFrom, EventFrom, InputFrom } from "xstate";
-import type { Configuration, Edge, Effect, Row } from "./machine-table.ts";
-import { compileMachine } from "./table-compiler.ts";
+import { type Configuration, type Edge, type Effect, MachineTable, type Row } from "./table-compiler.ts";
 
 /** A machine's state and context; immutable. */
 export interface MachineState<Context> {
@@ -29,7 +28,7 @@ export class MachinePlayer<Machine extends AnyStateMachine, E extends Effect<Con
 
   /** @throws UnknownToTable */
   constructor(machine: Machine) {
-    this.table = compileMachine(machine);
+    this.table = new MachineTable(machine);
   }
 
   start(input: InputFrom<Machine>): MachineStep<ContextFrom<Machine>, E> {

@@ -1,5 +1,48 @@
-import type { AnyStateMachine, AnyStateNode } from "xstate";
-import type { Configuration, Edge, Guard, MachineTable, Row, Work } from "./machine-table.ts";
+import type { AnyStateMachine, AnyStateNode, StateValue } from "xstate";
+
+/** A state of a machine: one state per region. */
+export interface Configuration {
+  readonly value: StateValue;
+  readonly leaves: readonly AnyStateNode[];
+  /** By event type; added when a type first occurs. */
+  readonly rows: Map<string, Row>;
+  /** The `always` edges, tried after every event. */
+  always: Row;
+}
+
+/** The edges of each region, in the order in which they are tried; the first open one is taken. */
+export interface Row {
+  readonly regions: readonly (readonly Edge[])[];
+  /** Edges of the machine's root, tried if no region has an open edge. */
+  readonly whole: readonly Edge[];
+}
+
+/** A transition. */
+export interface Edge {
+  readonly region: number;
+  /** Undefined: always open. */
+  readonly guard: Guard | undefined;
+  /** The target state; undefined: the state does not change. */
+  readonly target: AnyStateNode | undefined;
+  readonly work: readonly Work[];
+}
+
+interface Guard {
+  readonly params: unknown;
+  readonly test: (about: { context: unknown; event: unknown }, params: unknown) => boolean;
+}
+
+/** What an action makes of an event. What else is in it is for the machine's user. */
+export interface Effect<Context> {
+  /** The same object as before if the action does not change it. */
+  readonly context: Context;
+}
+
+/** A pure action of the machine. For XState, the action's function carries the same effect out. */
+interface Work {
+  readonly params: unknown;
+  readonly effectOf: (context: unknown, event: unknown, params: unknown) => Effect<unknown>;
+}
 
 type Transition = NonNullable<AnyStateNode["always"]>[number];
 
@@ -19,82 +62,69 @@ export class UnknownToTable extends Error {
 }
 
 /**
- * Compile an XState machine to a table. A machine has states without substates, or parallel regions of them. Every
- * feature that the table does not support is rejected by name, so that a table never behaves differently from XState.
- * @throws UnknownToTable
+ * An XState machine as a table: state × event → guards, actions, next state. A machine has states without substates, or
+ * parallel regions of them. Every feature that the table does not support is rejected by name, so that a table never
+ * behaves differently from XState.
  */
-export function compileMachine(machine: AnyStateMachine): MachineTable {
-  return new Compiler(machine).compile();
-}
-
-/** Reads one machine. */
-class Compiler {
-  readonly #machine: AnyStateMachine;
-  readonly #hasRegions: boolean;
+export class MachineTable {
+  readonly machine: AnyStateMachine;
+  /** The initial state, before any `always` transition. */
+  readonly initial: Configuration;
   /** The machine's parallel regions; of a machine without regions, its root. */
   readonly #regions: readonly AnyStateNode[];
   readonly #configurations: ReadonlyMap<string, Configuration>;
 
+  /** @throws UnknownToTable */
   constructor(machine: AnyStateMachine) {
     const { root } = machine;
     checkShape(root);
-    this.#machine = machine;
-    this.#hasRegions = root.type === "parallel";
-    this.#regions = this.#hasRegions ? Object.values(root.states) : [root];
+    this.machine = machine;
+    this.#regions = root.type === "parallel" ? Object.values(root.states) : [root];
     this.#configurations = enumerate(root, this.#regions);
-  }
-
-  compile(): MachineTable {
-    const machine = this.#machine;
-    const configurations = this.#configurations;
-    for (const at of configurations.values()) {
+    for (const at of this.configurations) {
       at.always = { regions: at.leaves.map(({ always = [] }, region) => this.#edgesOf(always, region)), whole: [] };
     }
-    this.#readAll();
-    const initial = this.#regions.map((region) => region.initial.target[0]!);
-    return {
-      machine,
-      configurations: [...configurations.values()],
-      initial: configurations.get(keyOf(initial))!,
-      at: (value) => {
-        const keys = this.#regions.map(({ key }) =>
-          this.#hasRegions ? (value as Record<string, unknown>)?.[key] : value,
-        );
-        const at = configurations
-          .values()
-          .find(({ leaves }) => leaves.every(({ key }, region) => key === keys[region]));
-        if (!at) throw new RangeError(`machine ${machine.id} has no state ${JSON.stringify(value)}`);
-        return at;
-      },
-      rowOf: (at, eventType) => {
-        const known = at.rows.get(eventType);
-        if (known) return known;
-        const row = this.#makeRow(at, eventType);
-        if (at.rows.size < MAX_ROWS) at.rows.set(eventType, row);
-        return row;
-      },
-      after(at, edges) {
-        if (edges.every(({ target }) => target === undefined)) return at;
-        const leaves = [...at.leaves];
-        for (const { region, target } of edges) if (target) leaves[region] = target;
-        return configurations.get(keyOf(leaves))!;
-      },
-    };
-  }
-
-  /** Read everything once, so that unsupported features fail here: rows are compiled later, on first use. */
-  #readAll(): void {
-    const { root } = this.#machine;
+    // Unsupported features fail here: rows are compiled later, on first use.
     for (const node of [root, ...this.#regions.flatMap(({ states }) => Object.values(states))]) {
       for (const transition of [...node.transitions.values()].flat()) this.#readEdge(transition);
     }
+    this.initial = this.#configurations.get(keyOf(this.#regions.map((region) => region.initial.target[0]!)))!;
   }
 
-  #makeRow(at: Configuration, type: string): Row {
-    return {
+  /** Every state that the machine can be in. */
+  get configurations(): readonly Configuration[] {
+    return [...this.#configurations.values()];
+  }
+
+  /** @throws RangeError if the machine has no such state */
+  at(value: unknown): Configuration {
+    const hasRegions = this.machine.root.type === "parallel";
+    const keys = this.#regions.map(({ key }) => (hasRegions ? (value as Record<string, unknown>)?.[key] : value));
+    const at = this.#configurations
+      .values()
+      .find(({ leaves }) => leaves.every(({ key }, region) => key === keys[region]));
+    if (!at) throw new RangeError(`machine ${this.machine.id} has no state ${JSON.stringify(value)}`);
+    return at;
+  }
+
+  /** The edges for an event of this type. */
+  rowOf(at: Configuration, type: string): Row {
+    const known = at.rows.get(type);
+    if (known) return known;
+    const row = {
       regions: at.leaves.map((leaf, region) => this.#edgesOf(candidatesOf(leaf, type), region)),
-      whole: this.#edgesOf(candidatesOf(this.#machine.root, type), 0),
+      whole: this.#edgesOf(candidatesOf(this.machine.root, type), 0),
     };
+    if (at.rows.size < MAX_ROWS) at.rows.set(type, row);
+    return row;
+  }
+
+  /** The state that results when these edges are followed. */
+  after(at: Configuration, edges: readonly Edge[]): Configuration {
+    if (edges.every(({ target }) => target === undefined)) return at;
+    const leaves = [...at.leaves];
+    for (const { region, target } of edges) if (target) leaves[region] = target;
+    return this.#configurations.get(keyOf(leaves))!;
   }
 
   #edgesOf(transitions: readonly Transition[], region: number): Edge[] {
@@ -106,16 +136,16 @@ class Compiler {
 
   #readGuard({ guard, source }: Transition): Guard | undefined {
     if (guard === undefined) return undefined;
-    const { name, params, found } = findNamed(guard, this.#machine.implementations.guards, "guard", source);
+    const { name, params, found } = findNamed(guard, this.machine.implementations.guards, "guard", source);
     if ("check" in found) throw new UnknownToTable(`the guard ${name}, which is one of XState's own`, source);
-    return { name, params, test: found as Guard["test"] };
+    return { params, test: found as Guard["test"] };
   }
 
   #readWork({ actions, source }: Transition): Work[] {
     return actions.map((action) => {
-      const { name, params, found } = findNamed(action, this.#machine.implementations.actions, "action", source);
+      const { name, params, found } = findNamed(action, this.machine.implementations.actions, "action", source);
       if (!("effectOf" in found)) throw new UnknownToTable(`the action ${name}, which has no effectOf`, source);
-      return { name, params, effectOf: found.effectOf as Work["effectOf"] };
+      return { params, effectOf: found.effectOf as Work["effectOf"] };
     });
   }
 

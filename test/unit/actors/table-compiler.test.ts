@@ -14,8 +14,7 @@ import {
   stateIn,
 } from "xstate";
 import { MachinePlayer, type MachineState } from "../../../src/actors/machine/machine-player.ts";
-import type { Effect } from "../../../src/actors/machine/machine-table.ts";
-import { compileMachine } from "../../../src/actors/machine/table-compiler.ts";
+import { type Effect, MachineTable } from "../../../src/actors/machine/table-compiler.ts";
 
 interface Counted {
   n: number;
@@ -270,17 +269,17 @@ test.each<[place: string, feature: string, config: object]>([
     guards: { isEven: () => true, isBoth: and(["isEven"]), isInB: stateIn("B") },
     actions: { add, keep: assign({}), plain: () => {} },
   } as never);
-  expect(() => compileMachine(machine)).toThrow(`${place}: the table does not support ${feature}`);
+  expect(() => new MachineTable(machine)).toThrow(`${place}: the table does not support ${feature}`);
 });
 
 test("an unsupported feature is also found where only a wildcard leads to it", () => {
   const machine = createMachine({ id: "m", initial: "A", states: { A: { on: { "*": { actions: "nothing" } } } } });
-  expect(() => compileMachine(machine)).toThrow("the action nothing, which is not implemented");
+  expect(() => new MachineTable(machine)).toThrow("the action nothing, which is not implemented");
 });
 
 test("a machine with more states than a table may have is refused", () => {
   const states = Object.fromEntries(Array.from({ length: 17 }, (_, n) => [`s${n}`, {}]));
   const region = { initial: "s0", states };
   const machine = createMachine({ id: "m", type: "parallel", states: { a: region, b: region, c: region } });
-  expect(() => compileMachine(machine)).toThrow("m: the table does not support machines with more than 4096 states");
+  expect(() => new MachineTable(machine)).toThrow("m: the table does not support machines with more than 4096 states");
 });
