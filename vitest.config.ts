@@ -5,7 +5,6 @@ import { findPrograms } from "./test/support/programs/find-programs.ts";
 import { Chance } from "./test/support/runner/chance.ts";
 import { EndOfRun } from "./test/support/runner/end-of-run.ts";
 import { PATIENCE_MS } from "./test/support/runner/patience.ts";
-import { PROGRAM_TESTS } from "./test/support/runner/program-tests.ts";
 
 // Programs that tests start, and threads of the store, find their code compiled. Node.js compares it with the source.
 process.env["NODE_COMPILE_CACHE"] ??= fileURLToPath(new URL("node_modules/.cache/compile", import.meta.url));
@@ -58,6 +57,17 @@ const TALKING = [
   ...["client", "contract", "crash", "doors", "minds", "streams", "watching"].map(
     (name) => `test/e2e/${name}/**/*.test.ts`,
   ),
+];
+/**
+ * Unit tests with processes of their own: they start programs by the dozen, need some that may be missing, measure the
+ * memory of their own process, or replace modules for themselves.
+ */
+const PROGRAM_TESTS = [
+  ...["acp/*", "programs/*", "mcp-*", "reply-memory"].map((name) => `test/unit/agents/${name}.test.ts`),
+  "test/unit/bus/message-pieces.test.ts",
+  ...["every-floor", "invariants.property"].map((name) => `test/unit/actors/${name}.test.ts`),
+  "test/unit/{end-of-run,flakes,own-programs}.test.ts",
+  "test/unit/deploy/compose.test.ts",
 ];
 /** They share a browser. */
 const PAGE = "test/e2e/page/**/*.test.ts";

@@ -1,7 +1,6 @@
-import { globSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { readdirSync, readFileSync, statSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
 import { describe, expect, test } from "vitest";
-import { PROGRAM_TESTS } from "./support/runner/program-tests.ts";
 
 /** A row of the dependency table in docs/inside/architecture.md. Names that end with `/` are folders. */
 interface Row {
@@ -109,14 +108,6 @@ const allFiles = ["src", "page", "test", "bench", "examples", "clients"]
   .filter((file) => /\.(tsx?|css)$/.test(file));
 
 describe("the code", () => {
-  test("tests that CI runs in its fresh clone alone need no program that is missing there", () => {
-    const elsewhere = globSync(PROGRAM_TESTS, { cwd: root });
-    const alone = globSync(["test/*.test.ts", "test/unit/**/*.test.ts", "test/simulation/**/*.test.ts"], { cwd: root });
-    const needing = alone.filter((path) => importsOf(join(root, path)).some(({ to }) => to.endsWith("/suites.ts")));
-    expect(needing).toContain("test/unit/deploy/compose.test.ts");
-    expect(needing.filter((path) => !elsewhere.includes(path))).toEqual([]);
-  });
-
   test("every file has a row of the dependency table, and every import is allowed by it", () => {
     expect(files.length).toBeGreaterThan(80);
     expect(ROWS.length).toBeGreaterThan(15);
