@@ -360,7 +360,7 @@ function createContext(options: GatewayOptions, followers: Followers, streams: S
     openOf: (ownerId) => streams.connectionOf(ownerId),
   });
   const among = { bus, clock: stopwatch, epoch: store.epoch };
-  const requests = new RecentRequests({ ...among, unanswered });
+  const requests = new RecentRequests({ ...among, store, time: () => clock.now(), unanswered });
   const abandoned = new AbandonedRuns({
     ...among,
     log,

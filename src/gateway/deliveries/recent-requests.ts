@@ -6,6 +6,7 @@ import type { Bus, Subscription } from "../../bus/bus.ts";
 import { readMessage, writeMessage } from "../../protocol/internal/bus-message.ts";
 import type { Clock } from "../../shared/ports/clock.ts";
 import { TransientMap } from "../../shared/transient-map.ts";
+import type { ReceiptKey, ReceiptStore } from "../../store/store.ts";
 import type { Caller } from "../access/caller.ts";
 import { networkOf } from "../http/network-address.ts";
 import { afterNextLoop } from "../http/sockets/stand-still.ts";
@@ -17,6 +18,8 @@ import { Delivery, type DeliveryState } from "./delivery.ts";
 export const LOST_MS = 30_000;
 /** The same if it is unknown whether the answer arrived: until the second try of a client that repeats. */
 const DOUBT_MS = 5_000;
+/** How much of a request's name is part of its key: enough that no two requests have the same. */
+const NAME_LENGTH = 22;
 /** Different requests that are remembered, and equal ones. */
 const MAX_REQUESTS = 4_096;
 const MAX_EQUAL = 8;
@@ -51,6 +54,8 @@ interface Attempt {
   delivery?: Delivery | undefined;
   /** Called when another node tells of the answer. */
   onNews?: (() => void) | undefined;
+  /** It is older than this node, and no other node has said yet how its answer stands. */
+  isOlder?: boolean | undefined;
 }
 
 /** The equal requests of one client. */
@@ -72,6 +77,9 @@ export interface RecentRequestsOptions {
   clock: Clock;
   /** The store's name, which separates the topics of installations. */
   epoch: string;
+  store: Pick<ReceiptStore, "newestReceipts">;
+  /** The time of receipts, in ms. */
+  time: () => number;
   /** The peers that have not acknowledged anything. Absent: this system does not tell. */
   unanswered?: (() => Promise<Unanswered>) | undefined;
 }
@@ -79,6 +87,7 @@ export interface RecentRequestsOptions {
 /**
  * Recognises a request that is sent again without a key because its answer did not arrive. It gets the key of the
  * first one, and with it the first one's effect and answer. Nodes tell each other over the bus how their answers stand.
+ * A node that begins again finds the requests of before in their receipts, whose keys end with the names of the requests.
  */
 export class RecentRequests {
   readonly #options: RecentRequestsOptions;
@@ -95,12 +104,20 @@ export class RecentRequests {
   readonly #marks = new Map<number, () => void>();
   #mark = 0;
   #subscription: Subscription | undefined;
+  /** When this node began, by the clock of elapsed time and by that of receipts. */
+  readonly #startedAt: number;
+  readonly #startedOn: number;
+  #older: Promise<void> | undefined;
   #isClosed = false;
 
   constructor(options: RecentRequestsOptions) {
     this.#options = options;
     this.#topic = `${options.epoch}.answers`;
+    this.#startedAt = options.clock.now();
+    this.#startedOn = options.time();
     if (!options.bus.isLocal) void this.#listen();
+    // If the store cannot be read now, the next request tries again.
+    this.#findOlder().catch(() => {});
   }
 
   /**
@@ -109,9 +126,10 @@ export class RecentRequests {
    */
   async admit<T extends AskedRequest>(identity: T, request: FastifyRequest): Promise<T> {
     const { key, isMarked } = nameOf(identity, request);
+    await this.#findOlder();
     await this.#catchUp();
     const before = await this.#findLost(key, isMarked);
-    const attempt = before ?? this.#add(key, identity.commandId);
+    const attempt = before ?? this.#add(key, `${identity.commandId}.${key}`);
     const { commandId } = attempt;
     this.#note(key, attempt, "open");
     const delivery = new Delivery(this.#options.clock, (state) => {
@@ -121,7 +139,7 @@ export class RecentRequests {
     attempt.delivery = delivery;
     request.delivery = delivery;
     delivery.watch(request.response, request.headers);
-    return before ? { ...identity, commandId, isKeyed: true } : identity;
+    return { ...identity, commandId, isKeyed: before !== undefined };
   }
 
   close(): void {
@@ -148,11 +166,37 @@ export class RecentRequests {
     this.#marks.delete(mark);
   }
 
+  /** Find the requests from before this node began. How their answers stand died with the process that gave them. */
+  async #findOlder(): Promise<void> {
+    const { store, clock } = this.#options;
+    if (clock.now() - this.#startedAt > LOST_MS) return;
+    this.#older ??= store.newestReceipts(this.#startedOn - LOST_MS, MAX_REQUESTS).then(
+      (receipts) => this.#addOlder(receipts),
+      (error) => {
+        this.#older = undefined;
+        throw error;
+      },
+    );
+    await this.#older;
+  }
+
+  /** @param receipts newest first */
+  #addOlder(receipts: readonly ReceiptKey[]): void {
+    for (const { commandId } of receipts.toReversed()) {
+      if (commandId.at(-1 - NAME_LENGTH) !== ".") continue;
+      const key = commandId.slice(-NAME_LENGTH);
+      if (this.#known.get(key)?.attempts.some((each) => each.commandId === commandId)) continue;
+      const isOlder = !this.#options.bus.isLocal;
+      Object.assign(this.#add(key, commandId), { state: "doubtful", since: this.#startedAt, isOlder });
+    }
+  }
+
   /** The request that this one repeats. */
   async #findLost(key: string, isMarked: boolean): Promise<Attempt | undefined> {
     const { attempts } = this.#known.get(key) ?? {};
     if (!attempts) return undefined;
-    const lost = this.#oldestLost(attempts);
+    await Promise.all(attempts.filter(({ isOlder }) => isOlder).map((each) => this.#ask(key, each)));
+    const lost = this.#findLostOf(attempts);
     if (lost) return lost;
     if (isMarked) {
       const last = attempts.findLast((each) => each.state === "open" || this.#ageOf(each) <= LOST_MS);
@@ -164,14 +208,15 @@ export class RecentRequests {
     for (const { delivery } of attempts) delivery?.look();
     await this.#loseUnanswered(key, attempts);
     await Promise.all(attempts.map((each) => this.#ask(key, each)));
-    return this.#oldestLost(attempts);
+    return this.#findLostOf(attempts);
   }
 
-  #oldestLost(attempts: readonly Attempt[]): Attempt | undefined {
-    return attempts.find((each) => {
-      const limitMs = each.state === "lost" ? LOST_MS : each.state === "doubtful" ? DOUBT_MS : -1;
-      return this.#ageOf(each) <= limitMs;
-    });
+  /** The oldest that is lost, so that of several each is repeated; else the newest that may be. */
+  #findLostOf(attempts: readonly Attempt[]): Attempt | undefined {
+    return (
+      attempts.find((each) => each.state === "lost" && this.#ageOf(each) <= LOST_MS) ??
+      attempts.findLast((each) => each.state === "doubtful" && this.#ageOf(each) <= DOUBT_MS)
+    );
   }
 
   #ageOf({ since }: Attempt): number {
@@ -196,7 +241,8 @@ export class RecentRequests {
   async #ask(key: string, attempt: Attempt): Promise<void> {
     const { bus, clock } = this.#options;
     const { commandId, state } = attempt;
-    if (attempt.delivery || (state !== "open" && state !== "sent") || bus.isAway(this.#topic)) return;
+    const isUnknown = state === "open" || state === "sent" || attempt.isOlder;
+    if (attempt.delivery || !isUnknown || bus.isAway(this.#topic)) return;
     const heard = Promise.withResolvers<boolean>();
     attempt.onNews = () => heard.resolve(true);
     const timer = clock.after(ASK_MS, () => heard.resolve(false));
@@ -204,6 +250,7 @@ export class RecentRequests {
     const isAlive = await heard.promise;
     timer.cancel();
     attempt.onNews = undefined;
+    attempt.isOlder = false;
     if (!isAlive && attempt.state === "open") this.#note(key, attempt, "lost");
   }
 
@@ -284,6 +331,6 @@ function nameOf({ caller, bodyHash }: AskedRequest, request: FastifyRequest): { 
   // Two programs of one caller may send equal requests. The network and the user agent distinguish them.
   const client = own ?? [networkOf(request.ip), headers["user-agent"]];
   const about = Object.entries(headers).filter(([name]) => name.startsWith("interlock-"));
-  const key = hash("sha256", JSON.stringify([caller.id, client, about, bodyHash]), "base64url");
+  const key = hash("sha256", JSON.stringify([caller.id, client, about, bodyHash]), "base64url").slice(0, NAME_LENGTH);
   return { key, isMarked: own !== undefined || Number(headers["x-stainless-retry-count"] ?? 0) > 0 };
 }

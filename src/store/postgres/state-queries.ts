@@ -66,6 +66,10 @@ const RECEIPTS = {
     FROM unnest($1::text[], $2::text[]) AS key (caller, command_id)
     JOIN receipts r ON r.caller = key.caller AND r.command_id = key.command_id JOIN floors f USING (floor_key)`),
 };
+const NEWEST_RECEIPTS = {
+  name: "newest_receipts",
+  text: `SELECT caller, command_id AS "commandId" FROM receipts WHERE at >= $1 ORDER BY at DESC LIMIT $2`,
+};
 const DUE_EFFECTS = {
   name: "due_effects",
   text: `
@@ -165,6 +169,10 @@ export const stateQueries = (db: Database) => ({
   async findReceipts(keys: readonly ReceiptKey[]): Promise<Receipt[]> {
     const callers = keys.map(({ caller }) => caller);
     return await db.query<Receipt>(RECEIPTS, [callers, keys.map(({ commandId }) => commandId)]);
+  },
+
+  async newestReceipts(since: number, limit: number): Promise<ReceiptKey[]> {
+    return await db.query(NEWEST_RECEIPTS, [since, limit]);
   },
 
   async dueEffects({ until, after, floorHashes, limit }: DueQuery): Promise<RunEffect[]> {

@@ -219,6 +219,7 @@ async function askAll(db: Database, name: string): Promise<void> {
   await state.loadDrafts(floor.id);
   await state.findMessage(a, m);
   await state.findReceipts([{ caller: "ann", commandId: name }]);
+  await state.newestReceipts(NOON, 10);
   await state.dueEffects({ until: 100, limit: 10 });
   await state.dueEffects({ until: 100, after: { dueAt: 1, id: "e1" as EffectId }, floorHashes: [1, 2], limit: 10 });
   await state.dueAlarms({ until: 100, limit: 10 });

@@ -163,6 +163,22 @@ export function commitContract(stage: StoreStage): void {
       expect(await store.findReceipts(keys)).toEqual([receipt]);
     });
 
+    test("the keys of the newest receipts are read back, newest first", async () => {
+      const { store } = stage;
+      const [ann, bob] = [new FloorWriter(store, "u:ann"), new FloorWriter(store, "u:bob")];
+      for (const [floor, commandId, at] of [
+        [ann, "c-0", 1],
+        [bob, "c-1", 2],
+        [ann, "c-2", 3],
+      ] as const)
+        await floor.write({ receipts: [floor.receipt(commandId, { at })] });
+      const read = async (since: number, limit: number) =>
+        (await store.newestReceipts(since, limit)).map(({ caller, commandId }) => `${caller} ${commandId}`);
+      expect(await read(2, 10)).toEqual(["ann c-2", "ann c-1"]);
+      expect(await read(0, 1)).toEqual(["ann c-2"]);
+      expect(await read(4, 10)).toEqual([]);
+    });
+
     test("a change that uses a key twice is a conflict, and leaves nothing", async () => {
       const { store, floor } = stage;
       expect(await floor.write({ receipts: [floor.receipt("c"), floor.receipt("c")] })).toBe("conflict");

@@ -62,6 +62,28 @@ async function sing(id: string, agentId: string): Promise<void> {
   while (!stored.get(id)) stored.set(id, (await answersOf(id))[0]?.content ?? "");
 }
 
+/** Writes without a key, which their clients mark when they send them again, and what names the effect in the answer. */
+const WRITES: [path: string, body: object, effect: RegExp][] = [
+  ["/message", { type: "chat", sessionId: "unkeyed", content: "hello" }, /"runId":"[^"]+"/],
+  ["/message", { type: "chat", agentId: "phone", userId: "unkeyed2", content: "hello" }, /"sessionId":"[^"]+"/],
+  ["/session/create", { agentId: "phone", userId: "unkeyed3" }, /"id":"[^"]+"/],
+  [
+    "/v1/chat/completions",
+    { model: "phone", messages: [{ role: "user", content: "hello" }], metadata: { session: "unkeyed4" } },
+    /"run":"[^"]+"/,
+  ],
+];
+/** The effects of these before the kill and after it. */
+let effects: (string | undefined)[][];
+const write = (retries: number) =>
+  Promise.all(
+    WRITES.map(async ([path, body, effect]) => {
+      const headers = { "Content-Type": "application/json", "x-stainless-retry-count": String(retries) };
+      const answer = await fetch(server.url + path, { method: "POST", headers, body: JSON.stringify(body) });
+      return effect.exec(await answer.text())?.[0];
+    }),
+  );
+
 beforeTries(async () => {
   for (const reader of readers.values()) reader.close();
   stored.clear();
@@ -95,13 +117,22 @@ beforeTries(async () => {
   await begin("busy", "phone", "queue");
   await begin("queuer", "queuer", "queue");
   await Promise.all([sing("singer", "singer"), sing("teller", "teller")]);
+  await begin("unkeyed", "phone");
+  const before = await write(0);
   await server.kill();
 
   server = await installation.start();
+  effects = [before, await write(1)];
   for (const reader of [...readers.values(), connection]) {
     reader.moveTo(server.url);
     await reader.open();
   }
+});
+
+test("a write without a key that its client repeats at the restarted node has one effect", async () => {
+  const [before, after] = effects;
+  expect(before).toEqual(WRITES.map(() => expect.any(String)));
+  expect(after).toEqual(before);
 });
 
 describe("a run that was in progress when its node was killed", () => {

@@ -46,6 +46,7 @@ const METHODS = [
   "loadDrafts",
   "findMessage",
   "findReceipts",
+  "newestReceipts",
   "loadDue",
   "dueEffects",
   "dueAlarms",

@@ -180,6 +180,11 @@ export class MemoryStore implements Store {
     return keys.flatMap((key) => this.receiptOf(key) ?? []).map((receipt) => ({ ...receipt }));
   }
 
+  async newestReceipts(since: number, limit: number): Promise<ReceiptKey[]> {
+    const newest = [...this.#tables.receipts.values()].filter(({ at }) => at >= since).slice(-limit);
+    return newest.reverse().map(({ caller, commandId }) => ({ caller, commandId }));
+  }
+
   async dueEffects(query: DueQuery): Promise<RunEffect[]> {
     return dueBy(this.#tables.effects.values(), query, ({ floorId }) => floorId);
   }

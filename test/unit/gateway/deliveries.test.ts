@@ -1,12 +1,15 @@
 import { EventEmitter } from "node:events";
 import type { FastifyRequest } from "fastify";
 import { expect, onTestFinished, test } from "vitest";
+import type { Bus } from "../../../src/bus/bus.ts";
+import { MemoryBus } from "../../../src/bus/memory-bus.ts";
 import { AbandonedRuns, type WaitEnd } from "../../../src/gateway/deliveries/abandoned-runs.ts";
 import { type ConnectionEnd, deliveryAfter } from "../../../src/gateway/deliveries/delivery.ts";
 import { RecentRequests } from "../../../src/gateway/deliveries/recent-requests.ts";
 import type { Identity } from "../../../src/gateway/idempotent-commands.ts";
 import { peerKeyOf } from "../../../src/gateway/streams/silent-peers.ts";
 import type { FloorId, RunId, SessionId } from "../../../src/protocol/ids.ts";
+import type { ReceiptStore } from "../../../src/store/store.ts";
 import { UnreliableBus } from "../../support/networks/unreliable-bus.ts";
 import { turn, VirtualClock } from "../../support/runner/virtual-clock.ts";
 import { KeptLog } from "../../support/stores/sqlite-place.ts";
@@ -38,16 +41,29 @@ test.each([
 
 type Ending = "arrives" | "is lost" | "fails";
 
-/** Two nodes, whose clients send the same request again and again. */
+/** Two nodes on one store, whose clients send the same request again and again. */
 async function makeNodes() {
   const bus = new UnreliableBus();
   const clock = new VirtualClock();
   const silent = new Map<string, number>();
-  const nodes = [0, 1].map(() => new RecentRequests({ bus, clock, epoch: "e", unanswered: async () => silent }));
-  onTestFinished(() => {
-    for (const node of nodes) node.close();
-  });
-  await turn();
+  /** The keys of the commands that were carried out, oldest first. */
+  const stored: { commandId: string; at: number }[] = [];
+  const store: Pick<ReceiptStore, "newestReceipts"> = {
+    newestReceipts: async (since, limit) =>
+      stored
+        .filter(({ at }) => at >= since)
+        .slice(-limit)
+        .map(({ commandId }) => ({ caller: "ann", commandId }))
+        .reverse(),
+  };
+  const time = () => clock.now();
+  const start = async (on: Bus = bus) => {
+    const node = new RecentRequests({ bus: on, clock, epoch: "e", store, time, unanswered: async () => silent });
+    onTestFinished(() => node.close());
+    await turn();
+    return node;
+  };
+  const nodes = [await start(), await start()];
   let sent = 0;
   const send = async (node: RecentRequests, headers: Record<string, string> = {}, caller = "ann") => {
     const identity = { caller: { id: caller }, bodyHash: "hello", commandId: `c${++sent}`, isKeyed: false };
@@ -62,7 +78,8 @@ async function makeNodes() {
     // A node that is asked answers at once, unless it is dead.
     for (let turns = 0; turns < 12 && !isAdmitted; turns += 1) await turn();
     if (!isAdmitted) await clock.advance(250);
-    const { commandId } = await admitted;
+    const { commandId, isKeyed } = await admitted;
+    if (!isKeyed) stored.push({ commandId, at: clock.now() });
     const end = async (how: Ending) => {
       response.statusCode = how === "fails" ? 503 : 200;
       if (how !== "is lost") response.emit("finish");
@@ -71,9 +88,9 @@ async function makeNodes() {
     };
     /** The client's machine has vanished: it acknowledges nothing that was sent to it. */
     const vanish = () => silent.set(peerKeyOf(socket), 100);
-    return { command: commandId, end, vanish };
+    return { command: commandId.split(".")[0]!, end, vanish };
   };
-  return { here: nodes[0]!, there: nodes[1]!, bus, clock, send };
+  return { here: nodes[0]!, there: nodes[1]!, bus, clock, send, start };
 }
 
 test("the request whose answer was lost is repeated at any node, and one whose answer arrived is over", async () => {
@@ -185,6 +202,46 @@ test("what a node told before it died does not count as a sign of life", async (
   const again = send(there);
   await deliverAll(bus);
   expect((await again).command).toBe("c1");
+});
+
+test("a node that begins again does not know which answers arrived: for 5 s an equal request may be the same one", async () => {
+  const { here, clock, send, start } = await makeNodes();
+  const local = new MemoryBus();
+  await (await send(here)).end("arrives");
+  await (await send(here)).end("arrives");
+  here.close();
+  await clock.advance(29_000);
+  const second = await start(local);
+  expect((await send(second, { "user-agent": "other" })).command).toBe("c3");
+  expect((await send(second)).command).toBe("c2");
+  expect((await send(second)).command).toBe("c1");
+  expect((await send(second)).command).toBe("c6");
+  const third = await start(local);
+  await clock.advance(5_001);
+  expect((await send(third)).command).toBe("c7");
+});
+
+test("a marked request of before a node began again counts for 30 s, also if its answer arrived", async () => {
+  const { here, clock, send, start } = await makeNodes();
+  const [named, retried] = [{ "request-id": "r1" }, { "x-stainless-retry-count": "1" }];
+  await (await send(here, named)).end("arrives");
+  await (await send(here)).end("arrives");
+  const second = await start(new MemoryBus());
+  await clock.advance(29_000);
+  expect((await send(second, named)).command).toBe("c1");
+  expect((await send(second, retried)).command).toBe("c2");
+  await clock.advance(1_001);
+  expect((await send(await start(new MemoryBus()), named)).command).toBe("c5");
+});
+
+test("a node that begins beside others asks them about older requests; of a node that died it knows nothing", async () => {
+  const { here, there, send, start } = await makeNodes();
+  await (await send(here)).end("arrives");
+  await (await send(there, { "user-agent": "other" })).end("arrives");
+  there.close();
+  const third = await start();
+  expect((await send(third)).command).toBe("c3");
+  expect((await send(third, { "user-agent": "other" })).command).toBe("c2");
 });
 
 test("while the bus is away each node knows its own answers, and nothing waits", async () => {
