@@ -62,7 +62,7 @@ async function sing(id: string, agentId: string): Promise<void> {
   while (!stored.get(id)) stored.set(id, (await answersOf(id))[0]?.content ?? "");
 }
 
-/** Writes without a key, which their clients mark when they send them again, and what names the effect in the answer. */
+/** Writes without a key, which their clients mark as repeats, and what names the effect in the answer. */
 const WRITES: [path: string, body: object, effect: RegExp][] = [
   ["/message", { type: "chat", sessionId: "unkeyed", content: "hello" }, /"runId":"[^"]+"/],
   ["/message", { type: "chat", agentId: "phone", userId: "unkeyed2", content: "hello" }, /"sessionId":"[^"]+"/],
