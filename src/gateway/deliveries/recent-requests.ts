@@ -87,7 +87,7 @@ export interface RecentRequestsOptions {
 /**
  * Recognises a request that is sent again without a key because its answer did not arrive. It gets the key of the
  * first one, and with it the first one's effect and answer. Nodes tell each other over the bus how their answers stand.
- * A node that begins again finds the requests of before in their receipts, whose keys end with the names of the requests.
+ * A node that begins again finds the former requests by their receipts, whose keys end with the names of requests.
  */
 export class RecentRequests {
   readonly #options: RecentRequestsOptions;
