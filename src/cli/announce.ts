@@ -10,7 +10,10 @@ interface Announcement {
   agent?: string | undefined;
 }
 
-/** `interlock announce`: tell a text on each open floor of a user, and what each decided. */
+/**
+ * `interlock announce`: tell a text on each open floor of a user, and what each decided. For an external agent the text
+ * is the title of its sessions.
+ */
 export async function reportAnnouncement(client: Client, announcement: Announcement): Promise<Report> {
   const zones = await zonesOf(client, announcement);
   const rows = zones.map(({ zone = "", decision, errorCode = "", error = "" }) => [
@@ -24,7 +27,11 @@ export async function reportAnnouncement(client: Client, announcement: Announcem
 }
 
 async function zonesOf(client: Client, { text, user, agent }: Announcement): Promise<ZoneAnswer[]> {
-  const wanted = { userId: user, zone: EVERY_ZONE, content: text, ...(agent !== undefined && { agentId: agent }) };
+  const { agents, defaultAgentId } = await client.listAgents();
+  const named = agents.find(({ id }) => id === (agent ?? defaultAgentId));
+  // A player takes no turns: it shows or speaks the title of its session.
+  const what = named?.external ? { title: text } : { content: text };
+  const wanted = { userId: user, zone: EVERY_ZONE, ...what, ...(agent !== undefined && { agentId: agent }) };
   try {
     return (await client.createSession(wanted)).zones ?? [];
   } catch (error) {

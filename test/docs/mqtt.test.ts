@@ -4,6 +4,7 @@ import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
 import { parse } from "yaml";
+import { reportAnnouncement } from "../../src/cli/announce.ts";
 import { parseMqttFile } from "../../src/cli/mqtt/mqtt-file.ts";
 import { createClient } from "../../src/client/interlock-client.ts";
 import { MqttBridge } from "../support/clients/mqtt-bridge.ts";
@@ -105,6 +106,10 @@ testWith(["mosquitto", "bash"], "docs/use/house.md is what happens, and its auto
   const { topic, payload } = asking.actions[0].data;
   await broker.publish(topic, payload.replace("{{ context.id }}", "context-1"));
   await expect.poll(() => heard.json("interlock/out/house/reply/context-1")).toMatchObject({ outcome: "granted" });
+  await client.stopAll("u:house/kitchen");
+  const [, told, user, announcer] = /`interlock announce "([^"]+)" --user (\S+) --agent (\S+)`/.exec(page.text)!;
+  const { isFaulty } = await reportAnnouncement(client, { text: told!, user: user!, agent: announcer! });
+  expect([isFaulty, (await client.getFloor("u:house/kitchen")).holder?.title]).toEqual([false, told]);
   const [{ topic: holder, payload: agent }] = obeying.triggers;
   const holders = heard.of(holder).map((text) => JSON.parse(text).agent);
   expect(holders).toContain(agent);

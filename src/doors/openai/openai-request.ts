@@ -2,6 +2,7 @@ import type { FastifyRequest } from "fastify";
 import { z } from "zod";
 import type { Catalog } from "../../config/catalog/catalog.ts";
 import { acceptsTurns, findAgent, listAgents } from "../../config/catalog/catalog.ts";
+import { refuseMisspelt } from "../../gateway/http/near-keys.ts";
 import { ImageInput, MAX_CONTENT, MAX_IMAGES } from "../../protocol/client-message.ts";
 import { AppError } from "../../protocol/errors.ts";
 import { type AgentId, Name, RequestId, SessionId } from "../../protocol/ids.ts";
@@ -24,10 +25,10 @@ export const COMMON = {
   model: z.string().min(1).max(128).meta({ description: "an agent of the catalogue, or auto" }),
   stream: z.boolean().nullish(),
   user: mayBeEmpty(Name).meta({ description: "the user, as `metadata.user`" }),
-  metadata: z
-    .record(z.string(), z.unknown())
-    .nullish()
-    .meta({ description: "`session`, `user`, `zone`, `workspace` and `played`; others are ignored" }),
+  metadata: z.record(z.string(), z.unknown()).nullish().meta({
+    description:
+      "`session`, `user`, `zone`, `workspace` and `played`; others are ignored, unless one is nearly one of these that is absent",
+  }),
   tools: z.array(z.unknown()).nullish().meta({ description: "not supported: agents have their own tools" }),
   tool_choice: z.unknown().optional().meta({ description: "`auto` and `none`: agents choose among their own tools" }),
 };
@@ -67,6 +68,30 @@ const Named = z.object({
     .optional(),
 });
 
+/** What says where a turn is: without it, the turn would be a conversation that competes with no other. */
+const Place = Named.omit({ played: true });
+const HEADER = "interlock-";
+
+/**
+ * Refuse a misspelt place. Clients have metadata of their own, so a word with another first letter, such as `tone`, is
+ * none of these names.
+ * @param named what the request names, wherever it is
+ * @throws AppError `bad_request`
+ */
+function refuseMisspeltPlace(
+  { body, headers }: Pick<CommonRequest, "body" | "headers">,
+  named: Readonly<Record<string, unknown>>,
+): void {
+  const isGiven = (key: string) => named[key] !== undefined;
+  const initials = new Set(Object.keys(Place.shape).map((key) => key[0]));
+  const metadata = Object.entries(body.metadata ?? {}).filter(([key]) => initials.has(key[0]?.toLowerCase()));
+  refuseMisspelt("body.metadata", Object.fromEntries(metadata), Place, isGiven);
+  const sent = Object.entries(headers).flatMap(([key, value]) =>
+    key.startsWith(HEADER) ? [[key.slice(HEADER.length), value]] : [],
+  );
+  refuseMisspelt("headers", Object.fromEntries(sent), Place, isGiven);
+}
+
 /** Read what both formats have in common. @throws AppError for what agents do not support, and for an unknown model */
 export function readCommon(
   { catalog, clock }: { catalog: () => Catalog; clock: Clock },
@@ -95,8 +120,9 @@ function readWhereabouts({ body, headers }: CommonRequest): RequestedSession {
   const named: Record<string, unknown> = {};
   for (const key of Object.keys(Named.shape)) {
     const field = key === "user" ? body.user : undefined;
-    named[key] = [body.metadata?.[key], field, headers[`interlock-${key}`]].find((value) => !isAbsent(value));
+    named[key] = [body.metadata?.[key], field, headers[`${HEADER}${key}`]].find((value) => !isAbsent(value));
   }
+  refuseMisspeltPlace({ body, headers }, named);
   const { session, user, zone, workspace, played } = parsed(Named.safeParse(named), "metadata");
   if (zone !== undefined && user === undefined) {
     throw new AppError("bad_request", "The request names a zone without a user. Add the user.", {

@@ -5,7 +5,7 @@ import { nearest } from "../../config/nearest.ts";
 import { AppError } from "../../protocol/errors.ts";
 
 /** A shorter key, such as that with which some clients avoid caches, is like too many others. */
-const MIN_KEY = 4;
+const MIN_KEY = 3;
 /** A longer key is cut in messages. */
 const MAX_SHOWN_KEY = 64;
 
@@ -41,7 +41,10 @@ function unwrapped(schema: unknown): unknown {
 /** The known key that a key probably means. */
 function meantBy(key: string, known: readonly string[]): string | undefined {
   if (key.length < MIN_KEY) return undefined;
-  return nearest(key, known) ?? nearest(key.replace(/[^A-Za-z0-9]/g, ""), known);
+  const bare = key.replace(/[^A-Za-z0-9]/g, "");
+  const named = bare.replace(/(id|name)$/i, "").toLowerCase();
+  // A `user_id` is what other protocols call a `user`.
+  return nearest(key, known) ?? nearest(bare, known) ?? known.find((each) => each.toLowerCase() === named);
 }
 
 /**
@@ -50,9 +53,15 @@ function meantBy(key: string, known: readonly string[]): string | undefined {
  * key is there too, nothing is missing.
  *
  * @param part where the keys are, for messages
+ * @param isGiven whether a known key is there, so that nothing is missing; default: in the value
  * @throws AppError `bad_request` that names what each misspelt key may mean
  */
-export function refuseMisspelt(part: string, value: unknown, schema: unknown): void {
+export function refuseMisspelt(
+  part: string,
+  value: unknown,
+  schema: unknown,
+  isGiven: (key: string) => boolean = (key) => Object.hasOwn(value as object, key),
+): void {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return;
   const fields = objectFor(schema, value)?.shape;
   if (!fields) return;
@@ -61,7 +70,7 @@ export function refuseMisspelt(part: string, value: unknown, schema: unknown): v
   for (const key in value) {
     if (issues.length === BOUNDS.shownIssues) break;
     const meant = Object.hasOwn(fields, key) ? undefined : meantBy(key, Object.keys(fields));
-    if (meant === undefined || Object.hasOwn(value, meant)) continue;
+    if (meant === undefined || isGiven(meant)) continue;
     first ||= `There is no ${key}; did you mean ${meant}?`;
     issues.push({ path: `${part}.${key}`, message: `did you mean ${meant}?` });
   }

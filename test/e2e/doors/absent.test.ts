@@ -34,6 +34,47 @@ test.each(["/v1/chat/completions", "/v1/responses"])(
   },
 );
 
+const MISSPELT: [more: object, headers: Record<string, string>, param: string, meant: string][] = [
+  [{ user_id: "ann" }, {}, "user_id", "user"],
+  [{ userName: "ann" }, {}, "userName", "user"],
+  [{ usr: "ann" }, {}, "usr", "user"],
+  [{ metadata: { userId: "ann" } }, {}, "metadata.userId", "user"],
+  [{ metadata: { sesion: "kitchen" } }, {}, "metadata.sesion", "session"],
+  [{ metadata: { session_id: "kitchen" } }, {}, "metadata.session_id", "session"],
+  [{ user: "ann", metadata: { zonee: "rear" } }, {}, "metadata.zonee", "zone"],
+  [{}, { "Interlock-User-Id": "ann" }, "headers.user-id", "user"],
+];
+
+test.each(["/v1/chat/completions", "/v1/responses"])(
+  "%s refuses a misspelt place, and takes the fields of its protocol and a client's own metadata",
+  async (path) => {
+    for (const [more, headers, param, meant] of MISSPELT) {
+      // `post` does not expect the form of this error.
+      const sent = JSON.stringify({ ...ask, ...more });
+      const { status, text } = await node.send("POST", path, { "Content-Type": "application/json", ...headers }, sent);
+      const error = { message: `${param}: did you mean ${meant}?`, param };
+      expect([status, JSON.parse(text)], param).toMatchObject([400, { error }]);
+    }
+    const own = { tone: "brief", phone: "12", use_case: "test", player: "kitchen", ids: "1", application: "a" };
+    const fields = {
+      safety_identifier: "a",
+      prompt_cache_key: "b",
+      service_tier: "auto",
+      stop: null,
+      seed: 1,
+      top_p: 1,
+    };
+    for (const more of [
+      { ...fields, metadata: own },
+      { metadata: { user_id: "x", user: node.newUser() } },
+      { user: node.newUser(), metadata: { userId: "x" } },
+    ]) {
+      const { status, text } = await node.post(path, { ...ask, ...more });
+      expect(status, text).toBe(200);
+    }
+  },
+);
+
 test.each(["field", "header"])("an empty user in the metadata does not hide the one in the %s", async (place) => {
   const [userId, session] = [node.newUser(), node.newId("named")];
   const fields = { ...ask, user: place === "field" ? userId : "", metadata: { session, user: "" } };

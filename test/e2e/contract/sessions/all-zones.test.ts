@@ -1,4 +1,5 @@
 import { afterAll, beforeEach, describe, expect, test } from "vitest";
+import { reportAnnouncement } from "../../../../src/cli/announce.ts";
 import { createClient } from "../../../../src/client/client.ts";
 import type { ZoneAnswer } from "../../../../src/protocol/zone-answer.ts";
 import { scripted } from "../../../support/catalogs/e2e-catalog.ts";
@@ -10,6 +11,7 @@ const node = await NodeUnderTest.start({
     scripted("announcer", { priority: 70 }),
     scripted("music", { priority: 20 }),
     scripted("phone", { priority: 90, interruptible: false }),
+    { name: "chime", priority: 60, adapter: { kind: "external" } },
   ],
   catalog: { default_agent: "announcer" },
 });
@@ -40,6 +42,19 @@ describe("a request for all zones", () => {
     expect(session).toMatchObject({ id: body.session.id, zone: "kitchen", agentId: "announcer", state: "active" });
     expect(session.group!.sessions.map(({ zone }) => zone)).toEqual(["kitchen", "study"]);
     expect((await house.messages(session.id))[0]).toMatchObject({ role: "user", content: "nod" });
+  });
+
+  test("what is announced is a message of an agent, and the title of an external agent's sessions", async () => {
+    for (const [agent, title] of [
+      ["announcer", "nod"],
+      ["chime", "Dinner is ready"],
+    ] as const) {
+      const { facts, isFaulty } = await reportAnnouncement(client, { text: title, user: house.userId, agent });
+      const [kitchen] = zonesIn(facts);
+      expect(isFaulty).toBe(false);
+      expect(await house.see(kitchen!.sessionId!)).toMatchObject({ title, state: "active" });
+      await accepted(house.on(kitchen!.sessionId!, "stop"));
+    }
   });
 
   test("a repeat with its key asks nowhere again, and not on a floor that opened later", async () => {
