@@ -115,6 +115,7 @@ class Simulation {
   play(): Play {
     const { script, lineOf } = this.#read;
     this.#run(script.steps, ["steps"]);
+    this.#playOn(script.steps.at(-1)!);
     this.#tally.end(this.#floor.now);
     for (const [index, expected] of script.expect.entries()) {
       this.#checks.push(...checkPlay(expected, this.#tally, lineOf(["expect", index])));
@@ -148,6 +149,19 @@ class Simulation {
         this.#checks.push(...checkStep(step.expect, facts, { line, time }));
       }
       this.#floor.release();
+    }
+  }
+
+  /** Play on until what the last step began has ended, if the step says how long it lasts. */
+  #playOn(last: Step): void {
+    const { as, asks, says } = last;
+    const name = as ?? asks ?? says ?? this.#routed?.agent;
+    const sessionId = name === undefined || last.for === undefined ? undefined : this.#idOf(name);
+    if (sessionId === undefined) return;
+    const lasts = () =>
+      this.#endings.has(sessionId) || [...this.#turns.values()].some((turn) => turn.sessionId === sessionId);
+    for (let next = this.#next(); next !== undefined && lasts(); next = this.#next()) {
+      this.#passTo(this.#floor.now + (next.at - this.#floor.time));
     }
   }
 

@@ -37,6 +37,12 @@ async function runCommand(args: string): Promise<string> {
 
 describe.each(PAGES)("%s", (path) => {
   const text = readFileSync(join(root, path), "utf8");
+  test("shows the script that it plays", () => {
+    const [, script, path] = /```yaml script\n([\s\S]*?)```\n\n```console\n\$ interlock simulate (\S+)/.exec(text)!;
+    // The file begins with a comment that says how to play it.
+    expect(readFileSync(join(root, path!), "utf8").replace(/^#.*\n/, "")).toBe(script);
+  });
+
   const blocks = [...text.matchAll(SHOWN)].map(([, args, output]) => ({ args: args!, output: output! }));
 
   test.each(blocks)("shows what interlock $args prints", async ({ args, output }) => {

@@ -36,6 +36,20 @@ function playText(text: string, catalog: Catalog): Play {
 const failures = ({ checks }: Play) =>
   checks.flatMap(({ line, fault }) => (fault === undefined ? [] : [[line, fault]]));
 
+test("a script is played on until what its last step began has ended", () => {
+  const catalog = makeCatalog([
+    { name: "music", priority: 20 },
+    { name: "phone", priority: 90, adapter: { kind: "external" } },
+  ]);
+  for (const step of ["asks: music", "says: music"]) {
+    const script = `{ steps: [{ at: "08:00", ${step}, for: 4m }], expect: [{ agent: music, heard: 4m }] }`;
+    expect(failures(playText(script, catalog))).toEqual([]);
+  }
+  // The music waits for a call that nothing ends.
+  const endless = `{ steps: [{ at: "08:00", says: music, for: 4m }, { after: 1m, asks: phone }, { says: music, for: 1m }] }`;
+  expect(playText(endless, catalog).endedAt - playText(endless, catalog).startedAt).toBeGreaterThanOrEqual(60_000);
+});
+
 describe("the scripts that ship", () => {
   test.each(SCRIPTS)("%s holds, within 80 columns, and the page opens its log", async (name) => {
     const text = await run(`${FOLDER}${name}`);
