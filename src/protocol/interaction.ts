@@ -72,11 +72,15 @@ export const ConfirmationResponse = z.union(
 export const QuestionResponse = z.union(
   [
     text(16_384),
-    z.object({
-      selected: z.union([text(MAX_OPTION_UNITS), z.array(text(MAX_OPTION_UNITS)).max(MAX_OPTIONS)]),
-      customInput: text(16_384).optional(),
-      cancelled: z.boolean().optional(),
-    }),
+    z
+      .object({
+        selected: z.union([text(MAX_OPTION_UNITS), z.array(text(MAX_OPTION_UNITS)).max(MAX_OPTIONS)]),
+        customInput: text(16_384).optional(),
+        cancelled: z.boolean().optional(),
+      })
+      .refine(({ selected, customInput, cancelled }) => selected.length > 0 || customInput !== undefined || cancelled, {
+        error: "must select an option, or have a customInput",
+      }),
     z.object({ customInput: text(16_384) }),
     z.object({ cancelled: z.literal(true) }),
   ],
@@ -99,6 +103,8 @@ export const Answer = z.discriminatedUnion("kind", [
     kind: z.literal("question"),
     requestId: RequestId,
     selected: z.array(z.string()),
+    /** `selected` is a text: an option, or the user's own words. */
+    isText: z.literal(true).optional(),
     customInput: z.string().optional(),
     cancelled: z.boolean().optional(),
   }),
@@ -116,7 +122,7 @@ export function confirmationAnswer(requestId: RequestId, response: z.infer<typeo
 
 /** A client's response to a question, as the agent receives it. */
 export function questionAnswer(requestId: RequestId, response: z.infer<typeof QuestionResponse>): Answer {
-  if (typeof response === "string") return { kind: "question", requestId, selected: [response] };
+  if (typeof response === "string") return { kind: "question", requestId, selected: [response], isText: true };
   const selected = "selected" in response ? [response.selected].flat() : [];
   return {
     kind: "question",

@@ -57,6 +57,8 @@ export function resolveInteraction(step: SessionStep, command: CommandOf<"sessio
   if (!isOffered(pending.interaction, chosen)) {
     return refuseCommand(step, "interaction_not_found", { message: "This request has no such option." });
   }
+  const fault = findFault(pending.interaction, chosen);
+  if (fault !== undefined) return refuseCommand(step, "bad_request", { message: fault });
   const run = editRun(step);
   run.interactions = run.interactions.filter(({ interaction }) => interaction.requestId !== requestId);
   run.answers.push(chosen);
@@ -81,6 +83,21 @@ export function resolveInteraction(step: SessionStep, command: CommandOf<"sessio
 function isOffered(interaction: Interaction, chosen: CommandOf<"session.answer">["answer"]): boolean {
   if (interaction.kind !== "confirmation" || chosen.kind !== "confirmation" || chosen.choice === undefined) return true;
   return interaction.options?.some(({ value }) => value === chosen.choice) === true;
+}
+
+/**
+ * What is wrong with the options that an answer selects; undefined: nothing. The user's own words, as a text or as
+ * `customInput`, answer every question.
+ */
+function findFault(interaction: Interaction, chosen: CommandOf<"session.answer">["answer"]): string | undefined {
+  if (interaction.kind !== "question" || chosen.kind !== "question" || chosen.cancelled) return undefined;
+  const { options, multiSelect } = interaction;
+  const { selected, isText } = chosen;
+  if (isText || options.length === 0) return undefined;
+  const stray = selected.find((each) => !options.includes(each));
+  if (stray !== undefined)
+    return `The question has no option ${JSON.stringify(stray)}; the user's own words are a customInput.`;
+  return selected.length > 1 && !multiSelect ? "The question takes one option." : undefined;
 }
 
 /** The agent no longer needs an answer. A later one is refused, as for any resolved interaction. */

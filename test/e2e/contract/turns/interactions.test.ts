@@ -119,6 +119,21 @@ test.each([
   expect(lastMessage(await answer(await ask(content), response))).toBe(said);
 });
 
+test.each<[content: string, response: unknown, why: string]>([
+  ["ask", { selected: ["nope"] }, "The question has no option"],
+  ["pick", { selected: ["a", "nope"] }, "The question has no option"],
+  ["ask", { selected: ["a", "b"] }, "The question takes one option."],
+  ["ask", { selected: [] }, "must select an option, or have a customInput"],
+])("a question to %j refuses the answer %j, and still waits", async (content, response, why) => {
+  const asked = await ask(content);
+  const { ann, sessionId, requestId } = asked;
+  const { status, body } = await ann.send({ type: "user_question_response", sessionId, requestId, response });
+  expect([status, body.errorCode]).toEqual([400, "bad_request"]);
+  expect(JSON.stringify(body)).toContain(why);
+  expect((await ann.see(sessionId)).activity).toBe("waiting");
+  expect(lastMessage(await answer(asked, "my own words"))).toContain("my own words");
+});
+
 test("a question's answer has its NUL replaced", async () => {
   expect(lastMessage(await answer(await ask("ask"), "a\u0000b"))).toBe("You chose a\uFFFDb.");
 });
