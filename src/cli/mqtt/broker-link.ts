@@ -18,6 +18,8 @@ const KEEPALIVE_S = 10;
 const END_MS = 1_000;
 /** QoS of everything: at least once. */
 const QOS = 1;
+/** The longest packet that a broker of MQTT 5 sends to the bridge, in bytes. It drops what is longer. */
+const MAX_PACKET = 2 << 20;
 /** What MQTT 5 answers for a subscription that it refuses, and above. */
 const REFUSED = 128;
 
@@ -65,6 +67,7 @@ export interface LinkOptions extends LinkListener {
 }
 
 type Mqtt = typeof import("mqtt");
+type Packet = import("mqtt").Packet;
 type MqttClient = import("mqtt").MqttClient;
 
 /** Of a file of the bridge, with the contents of the files that it names. */
@@ -208,12 +211,22 @@ export class BrokerLink implements Link {
       connectTimeout: CONNECT_MS,
       keepalive: KEEPALIVE_S,
       will: { ...will, payload: Buffer.from(will.payload), qos: QOS, retain: true },
+      ...(broker.version === 5 && { properties: { maximumPacketSize: MAX_PACKET } }),
     });
     this.#client = client;
     let why = "the connection was closed";
     let isOver = false;
     client.on("error", (error) => {
       why = error.message || (error as NodeJS.ErrnoException).code || why;
+      // What comes after bytes that are not MQTT is not read.
+      client.stream?.destroy();
+    });
+    client.on("packetreceive", (packet) => {
+      if (isWanted(packet)) return;
+      // The library would fail in the midst of its answer.
+      Object.assign(packet, { cmd: "pingresp" });
+      why = "it has sent a packet that nothing here asks for";
+      client.stream.destroy();
     });
     client.on("connect", () => {
       if (client !== this.#client) return;
@@ -246,4 +259,10 @@ export class BrokerLink implements Link {
     this.#options.onDown(why);
     this.#again = setTimeout(() => void this.#connect(), backoffMs(this.#failed, BETWEEN_TRIES, Math.random));
   }
+}
+
+/** Whether the library can answer a packet. Nothing is subscribed to with QoS 2, and a message of QoS 1 has a number. */
+function isWanted(packet: Packet): boolean {
+  if (packet.cmd === "pubrel" || packet.cmd === "pubrec") return false;
+  return packet.cmd !== "publish" || packet.qos === 0 || (packet.qos === 1 && Number(packet.messageId) >= 1);
 }

@@ -100,11 +100,14 @@ describeWith(["mosquitto"], "interlock mqtt, when something goes wrong", (path) 
     );
     await expect.poll(() => flagsOf(user)).toEqual({ flood: true });
     await stage.broker.publishLines(`vss/${user}/flood`, ["maybe", "17", "[]", "", "x".repeat(1_000_000)]);
+    // The broker keeps what is longer than the bridge takes.
+    await stage.broker.publishLines(`vss/${user}/flood`, ["x".repeat(3_000_000)]);
     await stage.broker.publishLines(`in/${user}/request`, ["no JSON", "[]", "7", "{}", "x".repeat(1_000_000)]);
     await expect.poll(() => bridge.said).toMatch(/\d messages? (was|were) left alone, the last one in \S+: /);
     await stage.broker.publish(`vss/${user}/flood`, "false");
     await expect.poll(() => flagsOf(user)).toEqual({ flood: false });
     expect(await requests()).toBe(before + 2);
+    expect(bridge.said).not.toContain("the broker is away");
     expect(await stage.statesOf(user)).toEqual([]);
   });
 
