@@ -261,7 +261,7 @@ export class BrokerLink implements Link {
   }
 }
 
-/** Whether the library can answer a packet. Nothing is subscribed to with QoS 2, and a message of QoS 1 has a number. */
+/** Whether the library can answer a packet. Nothing subscribes with QoS 2, and a message of QoS 1 has a number. */
 function isWanted(packet: Packet): boolean {
   if (packet.cmd === "pubrel" || packet.cmd === "pubrec") return false;
   return packet.cmd !== "publish" || packet.qos === 0 || (packet.qos === 1 && Number(packet.messageId) >= 1);
