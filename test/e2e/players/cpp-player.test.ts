@@ -59,6 +59,12 @@ class CppPlayer {
     this.#child.kill(name);
   }
 
+  /** Whether its output is read. A program whose output is full hangs. */
+  setRead(isRead: boolean): void {
+    if (isRead) this.#child.stdout!.resume();
+    else this.#child.stdout!.pause();
+  }
+
   /** The states of its session that it has printed, without their seconds. */
   get states(): string[] {
     return this.lines.flatMap((line) => /^[\d.]+ s: (.*)$/.exec(line)?.[1] ?? []);
@@ -230,6 +236,20 @@ describeWith(["cpp"], "the player in C++", (compiler) => {
     player.signal("SIGCONT");
     await expect.poll(() => stateOf(`${user}-song`)).toBe("active");
     await expect.poll(() => player.states.slice(1).at(-1)).toMatch(/^active/);
+    await player.sounds();
+  });
+
+  test("a player whose output is not read any more loses its place, and asks again when it is", async () => {
+    const user = newUser();
+    const player = new CppPlayer(program, node.url, user, "music", `${user}-song`, song);
+    await player.shows("active");
+    const reader = await SessionReader.of(node, `${user}-song`);
+    player.setRead(false);
+    await reader.until(() =>
+      reader.eventsOf(`${user}-song`, "session_transition").some(({ data }) => data["reason"] === "lease_expired"),
+    );
+    player.setRead(true);
+    await expect.poll(() => stateOf(`${user}-song`)).toBe("active");
     await player.sounds();
   });
 
