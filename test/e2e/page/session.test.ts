@@ -269,7 +269,11 @@ describePage("the session view", (open) => {
 
   test("a mode that the server refuses is not shown as chosen, with the server's reason beside it", async () => {
     const { id, page } = await openMade(open, makeSession("clerk"), { expected: /400/ });
-    await page.route("**/mode", (route) => route.continue({ postData: JSON.stringify({ mode: "play" }) }));
+    await page.route(`**/session/${id}`, (route) =>
+      route.request().method() === "PATCH"
+        ? route.continue({ postData: JSON.stringify({ mode: "play" }) })
+        : route.continue(),
+    );
     await page.getByLabel("Mode").selectOption("work");
     await page.getByRole("alert").getByText("the agent has no mode play").waitFor();
     await expect.poll(() => page.getByLabel("Mode").inputValue()).toBe("talk");
