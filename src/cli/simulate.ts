@@ -127,15 +127,27 @@ function loadNow(path: string): Catalog {
   throw new ScriptFault(1, describeRefusal(path, reading).join("\n"));
 }
 
-/** A saved log, which the page opens. */
-function jsonOf({ floorId, events }: Play): string {
-  return JSON.stringify({ ...SAVED_LOG, floorId, events });
+/** A saved log, which the page opens; of several floors a line for each, as `interlock export --logs` writes them. */
+function jsonOf({ floors }: Play): string {
+  return floors.map(({ floorId, events }) => JSON.stringify({ ...SAVED_LOG, floorId, events })).join("\n");
 }
 
 /** The lanes, each named after its session; a refused agent without a session by its own name. */
 function lanesOf({ events, endedAt }: Play): Timeline {
   const { durationMs, rows } = readTimeline(events, endedAt);
-  return { durationMs, rows: rows.map((row) => ({ ...row, agentId: row.sessionId ?? row.agentId })) };
+  const nameOf = namesIn(events);
+  return { durationMs, rows: rows.map((row) => ({ ...row, agentId: nameOf(row.sessionId) ?? row.agentId })) };
+}
+
+/** What a session is called: one that a series has made as the series. */
+function namesIn(events: readonly PlayedEvent[]): (sessionId: string | undefined) => string | undefined {
+  const made = events.flatMap((event) => {
+    const { sessionId } = event;
+    if (event.type !== "session_created" || sessionId === undefined) return [];
+    return event.data.series === undefined ? [] : [[sessionId as string, event.data.series as string] as const];
+  });
+  const names = new Map(made);
+  return (sessionId) => (sessionId === undefined ? undefined : (names.get(sessionId) ?? sessionId));
 }
 
 function svgOf(script: Script, played: Play): string {
@@ -199,9 +211,10 @@ function describeChecks({ checks }: Play, paint: Paint): string[] {
 
 /** The events with sessions in place of agents, so that a line names the session. */
 function named(events: readonly PlayedEvent[]): PlayedEvent[] {
+  const nameOf = namesIn(events);
   return events.map((event) => {
     if (event.type !== "session_created" || event.sessionId === undefined) return event;
-    return { ...event, data: { ...event.data, agentId: event.sessionId as typeof event.data.agentId } };
+    return { ...event, data: { ...event.data, agentId: nameOf(event.sessionId) as typeof event.data.agentId } };
   });
 }
 

@@ -7,8 +7,8 @@ import type { PlayExpectation, Range, ReadScript, Script, Step, StepExpectation 
 type Path = readonly (string | number)[];
 
 /** The actions of a session that is there. */
-const OF_SESSION = ["answers", "cancels", "resumes", "pauses", "ends", "dies", "returns", "switches"] as const;
-const OF_AGENT = ["asks", "router", "to", "disable", "enable"] as const;
+const OF_SESSION = ["answers", "cancels", "resumes", "pauses", "ends", "dies", "returns", "switches", "moves"] as const;
+const OF_AGENT = ["asks", "schedules", "router", "to", "disable", "enable"] as const;
 const OF_FLAG = ["set", "clear"] as const;
 
 /** The catalogues that the steps of a script put in place. */
@@ -81,6 +81,7 @@ class NameCheck {
     for (const key of OF_AGENT) this.#mustBeAgent(step[key], [...at, key]);
     for (const key of OF_FLAG) this.#mustBeFlag(step[key], [...at, key]);
     for (const key of OF_SESSION) this.#mustHaveBegun(step[key], [...at, key]);
+    this.#mustBeZone(step.zone, [...at, "zone"]);
     if (step.says !== undefined) this.#checkSays(step, step.says, [...at, "says"]);
     this.#begin([step], times);
     if (step.expect) this.#checkExpectation(step.expect, [...at, "expect"]);
@@ -102,13 +103,16 @@ class NameCheck {
       if (inner) this.#begin(inner, times * repeat);
       if (to !== undefined) this.#used.add(to);
       for (const agent of this.#agentsOf(step)) this.#note(agent, as ?? agent, times);
+      // It goes on in a further session of its name.
+      if (step.moves !== undefined) this.#begun.set(step.moves, (this.#begun.get(step.moves) ?? 0) + times);
     }
   }
 
   /** The agents of the sessions that a step may begin. */
-  #agentsOf({ asks, says, hears, as }: Step): readonly string[] {
+  #agentsOf({ asks, schedules, says, hears, as }: Step): readonly string[] {
     if (hears !== undefined) return [...this.#hearing];
-    if (asks !== undefined) return [asks];
+    const agent = asks ?? schedules;
+    if (agent !== undefined) return [agent];
     return says !== undefined && (as !== undefined || this.#agents.has(says)) ? [says] : [];
   }
 
@@ -147,6 +151,12 @@ class NameCheck {
     if (name === undefined || this.#agents.has(name)) return true;
     this.#blame(path, `there is no agent ${name}${suggest(name, [...this.#agents])}`);
     return false;
+  }
+
+  #mustBeZone(name: string | undefined, path: Path): void {
+    const { zones } = this.#script;
+    if (name === undefined || zones.includes(name)) return;
+    this.#blame(path, `zones of the script names no zone ${name}${suggest(name, zones)}`);
   }
 
   #mustBeFlag(name: string | undefined, path: Path): void {

@@ -9,6 +9,7 @@ import { MAX_CONTENT } from "../protocol/client-message.ts";
 import { OUTCOMES, REASONS } from "../protocol/decision.ts";
 import { AgentId, Name } from "../protocol/ids.ts";
 import { Locale } from "../protocol/locale.ts";
+import { MAX_CRON_LENGTH, parseCron } from "../shared/cron.ts";
 import type { Weekday } from "../shared/wall-clock.ts";
 
 const CLOCK = /^(?:(mon|tue|wed|thu|fri|sat|sun) )?([01]\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?$/;
@@ -44,8 +45,18 @@ const instant = z
   .refine((text) => isDay(text.slice(0, 10)), "must be a day of the calendar")
   .transform((text) => ({ shown: Date.parse(`${text.replace(" ", "T")}:00Z`) }));
 
-/** What the wall clock is set to: the next time that it is so late, or an instant. */
-const clockSetting = z.union([clock, instant]);
+/** An instant of the wall clock: the next time that it is so late, or an instant. */
+const clockInstant = z.union([clock, instant]);
+export type ClockInstant = z.infer<typeof clockInstant>;
+
+/** The times of a series, on the clocks of the script's time zone. */
+const cron = z
+  .string()
+  .max(MAX_CRON_LENGTH)
+  .superRefine((text, context) => {
+    const fault = parseCron(text);
+    if (typeof fault === "string") context.addIssue({ code: "custom", message: fault });
+  });
 
 /** The longest time in a script: simulated years. */
 const LONGEST = "3650d";
@@ -123,6 +134,8 @@ const ACTIONS = [
   "dies",
   "returns",
   "switches",
+  "schedules",
+  "moves",
   "set",
   "clear",
   "clock",
@@ -161,9 +174,20 @@ const stepFields = {
   returns: name.optional(),
   switches: name.optional(),
   to: AgentId.optional(),
+  /** A new session of the agent, which asks at its time: in a while, when it is due, or at each time of a series. */
+  schedules: AgentId.optional(),
+  in: length.optional(),
+  due: clockInstant.optional(),
+  every: cron.optional(),
+  /** It asks with a message, and so begins a turn. */
+  turn: z.literal(true).optional(),
+  /** The session goes on on the floor of `zone`, or on the one without a zone. */
+  moves: name.optional(),
+  /** The floor of the step; absent: that of its session, or the one without a zone. */
+  zone: name.optional(),
   set: flag.optional(),
   clear: flag.optional(),
-  clock: clockSetting.optional(),
+  clock: clockInstant.optional(),
   catalogue: z.string().min(1).optional(),
   stop: z.enum(["front", "all"]).optional(),
   disable: AgentId.optional(),
@@ -183,6 +207,12 @@ const Step: z.ZodType<Step> = z
     get steps() {
       return z.array(Step).min(1).max(1_000).optional();
     },
+  })
+  .superRefine(({ schedules, in: inMs, due, every, turn }, context) => {
+    const blame = (message: string) => context.addIssue({ code: "custom", message });
+    const times = [inMs, due, every].filter((each) => each !== undefined).length;
+    if (times !== (schedules === undefined ? 0 : 1)) blame("needs schedules with one of in, due and every");
+    if (turn && schedules === undefined) blame("must not have turn without schedules");
   })
   .superRefine((step, context) => {
     const blame = (message: string) => context.addIssue({ code: "custom", message });
@@ -209,11 +239,15 @@ const timezone = z.string().refine((zone) => {
   }
 }, "must be an IANA time zone, as in Asia/Shanghai");
 
+const MAX_ZONES = 16;
+
 const Script = z.strictObject({
   title: z.string().min(1).max(200).optional(),
   /** A file beside the script, unless the command names one. */
   catalogue: z.string().min(1).optional(),
   user: Name.optional(),
+  /** Of the user's further floors. */
+  zones: z.array(name).max(MAX_ZONES).default([]),
   day: z
     .string()
     .regex(DAY, "a day, as in 2026-01-05")

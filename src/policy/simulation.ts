@@ -1,16 +1,18 @@
 import { isAudible } from "../actors/session/session-context.ts";
 import { acceptsTurns, type Catalog } from "../config/catalog/catalog.ts";
 import type { Decision } from "../protocol/decision.ts";
+import { ERRORS } from "../protocol/errors.ts";
 import type { AgentId, MessageId, RunId, SessionId } from "../protocol/ids.ts";
 import type { Command } from "../protocol/internal/command.ts";
 import type { Reply } from "../protocol/internal/reply.ts";
 import type { RunOutcome } from "../protocol/internal/run.ts";
 import type { Routed } from "../protocol/routed.ts";
+import type { Session } from "../protocol/session.ts";
 import { type RouteAnswer, type RouteQuestion, route } from "../routing/route.ts";
 import { WallClock } from "../shared/wall-clock.ts";
 import { type Check, checkPlay, checkStep } from "./expectations.ts";
 import { type PlayedEvent, PlayedLog } from "./played-log.ts";
-import type { ReadScript, Step } from "./script.ts";
+import type { ClockInstant, ReadScript, Step } from "./script.ts";
 import { SteppedFloor, type TimedFact, TURN_FAILED } from "./stepped-floor.ts";
 import { Tally } from "./tally.ts";
 
@@ -22,12 +24,24 @@ const MAX_SIMULATED_STEPS = 2_000_000;
 const MAX_EVENTS = 1_000_000;
 
 /** The actions that name a session. */
-const SESSION_ACTIONS = ["answers", "cancels", "resumes", "pauses", "ends", "dies", "returns", "switches"] as const;
+const SESSION_ACTIONS = [
+  "answers",
+  "cancels",
+  "resumes",
+  "pauses",
+  "ends",
+  "dies",
+  "returns",
+  "switches",
+  "moves",
+] as const;
 
 export interface Play {
-  readonly floorId: string;
+  /** The floors on which something happened, the one without a zone first, each with its events. */
+  readonly floors: readonly { readonly floorId: string; readonly events: readonly PlayedEvent[] }[];
   readonly startedAt: number;
   readonly endedAt: number;
+  /** Of all floors, as they happened. */
   readonly events: readonly PlayedEvent[];
   readonly checks: readonly Check[];
 }
@@ -73,6 +87,13 @@ interface Addressee {
   readonly routed?: Routed | undefined;
 }
 
+/** What becomes of a session that asks at its time, and of those that its series makes. */
+interface Plan {
+  readonly name: string;
+  readonly forMs: number | undefined;
+  readonly hasTurn: boolean;
+}
+
 interface Ending {
   forMs: number;
   /** In the floor's time; undefined: the session was not audible yet. */
@@ -83,9 +104,14 @@ class Simulation {
   readonly #read: ReadScript;
   readonly #options: PlayOptions;
   readonly #clock: WallClock;
-  readonly #floor: SteppedFloor;
+  /** By zone. All have the same time and catalogue. */
+  readonly #floors: ReadonlyMap<string | undefined, SteppedFloor>;
+  /** That of the step. */
+  #floor: SteppedFloor;
   readonly #startedAt: number;
-  readonly #log: PlayedLog;
+  readonly #logs: ReadonlyMap<SteppedFloor, PlayedLog>;
+  /** Of all floors. */
+  readonly #events: PlayedEvent[] = [];
   readonly #checks: Check[] = [];
   readonly #tally = new Tally();
   /** The newest session of each name. */
@@ -93,6 +119,9 @@ class Simulation {
   readonly #counts = new Map<string, number>();
   readonly #turns = new Map<string, Turn>();
   readonly #endings = new Map<string, Ending>();
+  readonly #plans = new Map<string, Plan>();
+  /** By name: the series that makes its sessions. */
+  readonly #series = new Map<string, string>();
   /** When each session was spoken to last, in the floor's time; the newest last. */
   readonly #spokenTo = new Map<SessionId, number>();
   /** Who hears the step's sentence. */
@@ -101,15 +130,24 @@ class Simulation {
   #steps = 0;
 
   constructor(read: ReadScript, options: PlayOptions) {
-    const { day, timezone, user, steps } = read.script;
+    const { day, timezone, user, steps, zones } = read.script;
     this.#read = read;
     this.#options = options;
     this.#clock = new WallClock(timezone);
-    this.#log = new PlayedLog((event, at) => this.#tally.add(event, at));
     const { msOfDay = 0, day: weekday } = steps[0]!.at ?? {};
     const midnight = this.#clock.instantOf(Date.parse(`${day}T00:00:00Z`));
     this.#startedAt = this.#clock.next(midnight, msOfDay, weekday);
-    this.#floor = new SteppedFloor({ catalog: options.catalog, now: this.#startedAt, userId: user });
+    const { catalog } = options;
+    const floors = [undefined, ...zones].map(
+      (zone) => [zone, new SteppedFloor({ catalog, now: this.#startedAt, userId: user, zone })] as const,
+    );
+    this.#floors = new Map(floors);
+    this.#floor = this.#floors.get(undefined)!;
+    const take = (event: PlayedEvent, at: number) => {
+      this.#events.push(event);
+      this.#tally.add(event, at);
+    };
+    this.#logs = new Map(floors.map(([, floor]) => [floor, new PlayedLog(take)]));
   }
 
   play(): Play {
@@ -120,11 +158,12 @@ class Simulation {
     for (const [index, expected] of script.expect.entries()) {
       this.#checks.push(...checkPlay(expected, this.#tally, lineOf(["expect", index])));
     }
+    const floors = [...this.#logs].map(([{ floorId }, { events }]) => ({ floorId, events }));
     return {
-      floorId: `u:${this.#floor.userId}`,
+      floors: floors.filter(({ events }, index) => index === 0 || events.length > 0),
       startedAt: this.#startedAt,
       endedAt: this.#floor.now,
-      events: this.#log.events,
+      events: this.#events,
       checks: this.#checks,
     };
   }
@@ -139,16 +178,7 @@ class Simulation {
         for (let round = 0; round < step.repeat; round++) this.#run(step.steps!, [...at, "steps"]);
         continue;
       }
-      if (step.at !== undefined) this.#passTo(this.#clock.next(this.#floor.now, step.at.msOfDay, step.at.day));
-      else if (step.after !== undefined) this.#passTo(this.#floor.now + step.after);
-      this.#routed = undefined;
-      const decision = this.#act(step, line);
-      if (step.expect) {
-        const facts = { floor: this.#floor, decision, routed: this.#routed, idOf: (name: string) => this.#idOf(name) };
-        const time = new Date(this.#clock.shownAt(this.#floor.now)).toISOString().slice(11, 19);
-        this.#checks.push(...checkStep(step.expect, facts, { line, time }));
-      }
-      this.#floor.release();
+      this.#playStep(step, line);
     }
   }
 
@@ -165,23 +195,56 @@ class Simulation {
     }
   }
 
+  #playStep(step: Step, line: number): void {
+    if (step.at !== undefined) this.#passTo(this.#clock.next(this.#floor.now, step.at.msOfDay, step.at.day));
+    else if (step.after !== undefined) this.#passTo(this.#floor.now + step.after);
+    this.#routed = undefined;
+    this.#floor = this.#floorOfStep(step);
+    const decision = this.#act(step, line);
+    if (step.expect) {
+      const facts = { floor: this.#floor, decision, routed: this.#routed, idOf: (name: string) => this.#idOf(name) };
+      const time = new Date(this.#clock.shownAt(this.#floor.now)).toISOString().slice(11, 19);
+      this.#checks.push(...checkStep(step.expect, facts, { line, time }));
+    }
+    for (const floor of this.#floors.values()) floor.release();
+  }
+
+  #floorOfStep(step: Step): SteppedFloor {
+    const name = SESSION_ACTIONS.map((each) => step[each]).find((each) => each !== undefined) ?? step.says;
+    const id = name === undefined || step.moves !== undefined ? undefined : this.#idOf(name);
+    return (step.zone === undefined && id !== undefined && this.#homeOf(id)) || this.#floors.get(step.zone)!;
+  }
+
+  /** The floor that the session is on. */
+  #homeOf(id: string): SteppedFloor | undefined {
+    return [...this.#floors.values()].find((floor) => floor.session(id) !== undefined);
+  }
+
+  #session(id: string) {
+    return this.#homeOf(id)?.session(id);
+  }
+
   /** Let the wall clock run to this instant. */
   #passTo(now: number): void {
     const until = this.#floor.time + (now - this.#floor.now);
     for (let next = this.#next(); next !== undefined && next.at <= until; next = this.#next()) {
-      this.#record(this.#floor.passTo(next.at));
+      this.#letPass(next.at);
       next.act?.();
     }
-    this.#record(this.#floor.passTo(until));
+    this.#letPass(until);
+  }
+
+  #letPass(until: number): void {
+    for (const floor of this.#floors.values()) this.#record(floor.passTo(until), floor);
   }
 
   /** The next thing that happens by itself: a deadline, or the end of a turn or of a session. */
   #next(): { at: number; act?: () => void } | undefined {
-    const due = this.#floor.nextDue();
-    let next: { at: number; act?: () => void } | undefined = due === undefined ? undefined : { at: due };
+    const due = [...this.#floors.values()].flatMap((floor) => floor.nextDue() ?? []);
+    let next: { at: number; act?: () => void } | undefined = due.length > 0 ? { at: Math.min(...due) } : undefined;
     for (const turn of this.#turns.values()) {
       const { doneAt: at } = turn;
-      if (at === undefined || this.#floor.session(turn.sessionId)?.context.run?.held) continue;
+      if (at === undefined || this.#session(turn.sessionId)?.context.run?.held) continue;
       if (!next || at < next.at) next = { at, act: () => this.#endTurn(turn) };
     }
     for (const [id, { at }] of this.#endings) {
@@ -194,10 +257,14 @@ class Simulation {
     if (step.asks !== undefined) return this.#request(step, step.asks);
     if (step.says !== undefined) return this.#says(step, step.says, line);
     if (step.hears !== undefined) return this.#hears(step, step.hears);
+    if (step.schedules !== undefined) return this.#schedule(step, step.schedules, line);
     const name = SESSION_ACTIONS.map((each) => step[each]).find((each) => each !== undefined);
     if (name === undefined) return this.#actOnFloor(step, line);
     const sessionId = this.#idOf(name) as SessionId | undefined;
     if (sessionId === undefined) throw new ScriptFault(line, `there is no session ${name}`);
+    const home = this.#homeOf(sessionId)!;
+    if (step.moves !== undefined) return this.#move(step.moves, sessionId, home, line);
+    if (home !== this.#floor) throw new ScriptFault(line, `${name} is on another floor`);
     return this.#actOnSession(step, sessionId, line);
   }
 
@@ -223,10 +290,68 @@ class Simulation {
     if (clear !== undefined) return this.#send({ type: "floor.patch_flags", flags: { [clear]: false } });
     if (stop !== undefined) return this.#send({ type: stop === "all" ? "floor.stop_all" : "floor.stop" });
     if (clock !== undefined) this.#setClock(clock, line);
-    if (catalogue !== undefined) this.#use(this.#load(catalogue, line));
-    if (disable !== undefined) this.#use(withEnabled(this.#floor.catalog, disable, false));
-    if (enable !== undefined) this.#use(withEnabled(this.#floor.catalog, enable, true));
+    if (catalogue !== undefined) this.#use(() => this.#load(catalogue, line));
+    if (disable !== undefined) this.#use((catalog) => withEnabled(catalog, disable, false));
+    if (enable !== undefined) this.#use((catalog) => withEnabled(catalog, enable, true));
     return undefined;
+  }
+
+  #schedule(step: Step, agentId: string, line: number): undefined {
+    const name = step.as ?? agentId;
+    const sessionId = this.#newId(name);
+    const { every, in: inMs, due, turn } = step;
+    const { timezone } = this.#read.script;
+    const schedule = {
+      ...(inMs !== undefined && { inMs }),
+      ...(due !== undefined && { at: this.#instantOf(due) }),
+      ...(every !== undefined && { every, timezone }),
+      ...(turn && { content: "…" }),
+    };
+    const { reply, facts } = this.#floor.schedule(sessionId, agentId, schedule);
+    if (!reply.ok) throw new ScriptFault(line, whyRefused(reply));
+    this.#keepId(name, sessionId);
+    if (every !== undefined) this.#series.set(name, sessionId);
+    this.#plan(sessionId, { name, forMs: step.for, hasTurn: turn === true });
+    this.#record(facts);
+  }
+
+  #plan(id: string, plan: Plan): void {
+    this.#plans.set(id, plan);
+    if (!plan.hasTurn && plan.forMs !== undefined) this.#endings.set(id, { forMs: plan.forMs });
+  }
+
+  /** The session goes on on the floor of the step, unless that refuses it. */
+  #move(name: string, id: SessionId, home: SteppedFloor, line: number): Decision | undefined {
+    const target = this.#floor;
+    if (home === target) throw new ScriptFault(line, `${name} is on this floor already`);
+    const { schedule, run, turns } = home.session(id)!.context;
+    if (schedule)
+      throw new ScriptFault(line, `${name} waits for its time: end it, and schedule one on the other floor`);
+    const sessionId = this.#newId(name);
+    const going = [...(run ? [run] : []), ...turns].map((turn) => {
+      this.#messages += 1;
+      const was = this.#turns.get("id" in turn ? turn.id : turn.runId);
+      const runId = `run-${this.#messages}` as RunId;
+      return { input: { messageId: turn.messageId, runId, content: "…" }, turn: { ...was, sessionId, runId } };
+    });
+    for (const { turn } of going) {
+      const { fails = false, forMs = TURN_MS, runId } = turn;
+      this.#turns.set(runId, { sessionId: sessionId as SessionId, runId, fails, forMs });
+    }
+    const moved = target.moveHere(
+      home,
+      id,
+      sessionId,
+      going.map(({ input }) => input),
+    );
+    const ending = this.#endings.get(id);
+    if (moved.reply.ok) {
+      this.#keepId(name, sessionId);
+      if (ending) this.#endings.set(sessionId, ending);
+    }
+    this.#record(moved.here, target);
+    this.#record(moved.there, home);
+    return decisionOf(moved.reply);
   }
 
   #request(step: Step, agentId: string): Decision | undefined {
@@ -243,6 +368,7 @@ class Simulation {
 
   #says(step: Step, name: string, line: number): Decision | undefined {
     const known = step.as === undefined ? this.#idOf(name) : undefined;
+    if (known && !this.#floor.session(known)) throw new ScriptFault(line, `${name} is on another floor`);
     const agent = this.#floor.catalog.agents.get(known ? this.#floor.session(known)!.context.numbers.agentId : name);
     if (!agent) throw new ScriptFault(line, `there is neither a session nor an agent ${name}`);
     if (!acceptsTurns(agent)) throw new ScriptFault(line, `${agent.id} is external and takes no turns: use asks`);
@@ -265,9 +391,9 @@ class Simulation {
   /** Replies have no words here, so only a session that was spoken to goes on. */
   #answer(asked: RouteQuestion, { router }: Step): RouteAnswer {
     if (asked.kind === "ask") return router === undefined ? { why: "late" } : { named: router };
-    const last = [...this.#spokenTo].findLast(([id]) => !this.#isOver(id));
+    const last = [...this.#spokenTo].findLast(([id]) => this.#floor.session(id) && !this.#isOver(id));
     if (!last || this.#floor.time - last[1] > asked.withinMs) return undefined;
-    return { sessionId: last[0], agentId: this.#floor.session(last[0])!.context.numbers.agentId };
+    return { sessionId: last[0], agentId: this.#session(last[0])!.context.numbers.agentId };
   }
 
   #talk(step: Step, { known, called, agentId, routed }: Addressee): Decision | undefined {
@@ -276,7 +402,7 @@ class Simulation {
     const runId = `run-${this.#messages}` as RunId;
     this.#turns.set(runId, { sessionId, runId, fails: step.fails ?? false, forMs: step.for ?? TURN_MS });
     const turn = { messageId: `message-${this.#messages}` as MessageId, runId, content: "…" };
-    const session = { sessionId, agentId, userId: this.#floor.userId };
+    const session = { sessionId, agentId, ...this.#floor.owner };
     this.#floor.revive(sessionId);
     const command: Command = { type: "session.chat", sessionId, turn, ...(known === undefined && { session }), routed };
     const { reply, facts } = this.#floor.send(command);
@@ -305,26 +431,28 @@ class Simulation {
 
   #endTurn({ sessionId, runId, fails }: Turn): void {
     this.#turns.delete(runId);
-    const run = this.#floor.session(sessionId)?.context.run;
+    const home = this.#homeOf(sessionId);
+    const run = home?.session(sessionId)?.context.run;
     if (run?.id !== runId) return;
     const outcome: RunOutcome = fails ? TURN_FAILED : { kind: "done" };
     const { attempt, reported } = run;
-    this.#send({ type: "run.report", sessionId, runId, attempt, n: reported + 1, parts: [], outcome });
+    this.#send({ type: "run.report", sessionId, runId, attempt, n: reported + 1, parts: [], outcome }, home);
   }
 
   #archive(id: string): undefined {
     this.#endings.delete(id);
-    this.#send({ type: "session.archive", sessionId: id as SessionId });
+    this.#send({ type: "session.archive", sessionId: id as SessionId }, this.#homeOf(id));
   }
 
-  #send(command: Command): Decision | undefined {
-    const { reply, facts } = this.#floor.send(command);
-    this.#record(facts);
+  #send(command: Command, floor = this.#floor): Decision | undefined {
+    const { reply, facts } = floor.send(command);
+    this.#record(facts, floor);
     return decisionOf(reply);
   }
 
-  #use(catalog: Catalog): void {
-    this.#record(this.#floor.use(catalog));
+  #use(change: (catalog: Catalog) => Catalog): void {
+    const catalog = change(this.#floor.catalog);
+    for (const floor of this.#floors.values()) this.#record(floor.use(catalog), floor);
   }
 
   #load(path: string, line: number): Catalog {
@@ -332,15 +460,18 @@ class Simulation {
     return this.#options.load(path);
   }
 
-  #setClock(clock: NonNullable<Step["clock"]>, line: number): void {
+  #instantOf(clock: ClockInstant): number {
+    if ("shown" in clock) return this.#clock.instantOf(clock.shown);
+    return this.#clock.next(this.#floor.now, clock.msOfDay, clock.day);
+  }
+
+  #setClock(clock: ClockInstant, line: number): void {
     const before = this.#floor.now;
-    const now =
-      "shown" in clock ? this.#clock.instantOf(clock.shown) : this.#clock.next(before, clock.msOfDay, clock.day);
+    const now = this.#instantOf(clock);
     if (now < before)
       throw new ScriptFault(line, "the clock is later already, and the time of a floor never goes back");
-    const facts = this.#floor.setClock(now);
-    this.#tally.jump(this.#floor.now - before);
-    this.#record(facts);
+    this.#tally.jump(now - before);
+    for (const floor of this.#floors.values()) this.#record(floor.setClock(now), floor);
   }
 
   #newId(name: string): string {
@@ -358,26 +489,41 @@ class Simulation {
   /** The session of this name that is there; the newest, if several had it. */
   #idOf(name: string): string | undefined {
     const id = this.#named.get(name) ?? name;
-    return this.#isOver(id) ? undefined : id;
+    const series = this.#series.get(name);
+    return [id, ...(series === undefined ? [] : [series])].find((each) => !this.#isOver(each));
   }
 
   /** Log what happened, and play the workers: runs are claimed, and stopped attempts end, at once. */
-  #record(facts: readonly TimedFact[]): void {
-    this.#log.add(facts);
-    if (this.#log.events.length > MAX_EVENTS) throw new ScriptFault(1, `the play has more than ${MAX_EVENTS} events`);
+  #record(facts: readonly TimedFact[], floor = this.#floor): void {
+    this.#logs.get(floor)!.add(facts);
+    if (this.#events.length > MAX_EVENTS) throw new ScriptFault(1, `the play has more than ${MAX_EVENTS} events`);
     for (const { fact } of facts) {
-      if (fact.type === "effect.add" && !fact.effect.purpose) this.#claim(fact.effect);
+      if (fact.type === "event" && fact.event.type === "session_created")
+        this.#takeOccurrence(fact.event.data as Session);
+      else if (fact.type === "effect.add" && !fact.effect.purpose) this.#claim(fact.effect, floor);
       else if (fact.type === "signal" && fact.signal.signal === "stop") this.#confirmStop(fact.runId);
     }
     this.#follow();
   }
 
-  #claim({ sessionId, runId }: { sessionId: SessionId; runId: RunId }): void {
-    if (this.#floor.session(sessionId)?.context.run?.live) return;
-    const turn = this.#turns.get(runId);
+  /** A session that a series has made: the name of the series means it, as long as it is there. */
+  #takeOccurrence({ id, series }: Session): void {
+    const plan = series === undefined ? undefined : this.#plans.get(series);
+    if (!plan) return;
+    this.#plan(id, plan);
+    this.#named.set(plan.name, id);
+  }
+
+  #claim({ sessionId, runId }: { sessionId: SessionId; runId: RunId }, floor: SteppedFloor): void {
+    if (floor.session(sessionId)?.context.run?.live) return;
+    let turn = this.#turns.get(runId);
+    const plan = this.#plans.get(sessionId);
+    // The turn of a session whose time has come.
+    if (!turn && plan) turn = { sessionId, runId, fails: false, forMs: plan.forMs ?? TURN_MS };
+    if (turn) this.#turns.set(runId, turn);
     // An attempt that a pause has ended begins from its beginning.
-    if (turn) turn.doneAt = this.#floor.time + turn.forMs;
-    this.#send({ type: "run.claim", sessionId, runId, claimId: "worker", hasNoDriver: true });
+    if (turn) turn.doneAt = floor.time + turn.forMs;
+    this.#send({ type: "run.claim", sessionId, runId, claimId: "worker", hasNoDriver: true }, floor);
   }
 
   /** The worker says that the attempt has ended, so the session's next one may begin (rule C16). */
@@ -386,37 +532,42 @@ class Simulation {
     if (!turn) return;
     turn.doneAt = undefined;
     const { sessionId } = turn;
-    const stopping = this.#floor.session(sessionId)?.context.stopping;
+    const home = this.#homeOf(sessionId);
+    const stopping = home?.session(sessionId)?.context.stopping;
     if (stopping?.runId !== runId) return;
     const { attempt, reported } = stopping;
     const outcome: RunOutcome = { kind: "stopped" };
-    this.#send({ type: "run.report", sessionId, runId, attempt, n: reported + 1, parts: [], outcome });
+    this.#send({ type: "run.report", sessionId, runId, attempt, n: reported + 1, parts: [], outcome }, home);
   }
 
   /** Turns go with their runs; sessions end a while after they first became audible. */
   #follow(): void {
-    const { time } = this.#floor;
     for (const { sessionId, runId } of this.#turns.values()) {
-      const { run, turns = [] } = this.#floor.session(sessionId)?.context ?? {};
+      const { run, turns = [] } = this.#session(sessionId)?.context ?? {};
       const isThere = run?.id === runId || turns.some((waiting) => waiting.runId === runId);
       if (!isThere) this.#turns.delete(runId);
     }
     for (const [id, ending] of this.#endings) {
       if (this.#isOver(id)) this.#endings.delete(id);
-      else if (this.#isAudible(id)) ending.at ??= time + ending.forMs;
+      else if (this.#isAudible(id)) ending.at ??= this.#homeOf(id)!.time + ending.forMs;
     }
   }
 
   #isAudible(id: string): boolean {
-    const session = this.#floor.session(id);
+    const session = this.#session(id);
     return session !== undefined && isAudible(session.context);
   }
 
   /** Whether the session has ended, or never was. */
   #isOver(id: string): boolean {
-    const lifecycle = this.#floor.session(id)?.value.lifecycle;
+    const lifecycle = this.#session(id)?.value.lifecycle;
     return lifecycle === undefined || lifecycle === "archived" || lifecycle === "deleted";
   }
+}
+
+function whyRefused({ message, code, facts }: Extract<Reply, { ok: false }>): string {
+  const [issue] = (facts?.["issues"] as { message: string }[] | undefined) ?? [];
+  return issue?.message ?? message ?? ERRORS[code].text;
 }
 
 function decisionOf(reply: Reply): Decision | undefined {

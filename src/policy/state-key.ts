@@ -133,19 +133,18 @@ export function stateKey(floor: SteppedFloor, { owed, owedToGone, inForce, class
     return own.map(({ about }) => about).join();
   };
   // What is due at the same time comes in the order in which the sessions asked.
-  const known = [...floor.sessions.map(({ context: { numbers } }) => numbers), ...competing];
-  const asked = [...new Set(known.map(({ askedAt }) => askedAt))].sort((one, other) => one - other);
+  const asked = orderOf([...floor.sessions.map(({ context: { numbers } }) => numbers), ...competing]);
   const stateText = ({ context: session, value }: State) => {
     const { lifecycle, activity } = value satisfies SessionValue;
     const dead = floor.isDead(session.id) ? "+" : "";
-    return `${label(session.numbers.agentId)} ${lifecycle}.${activity}${dead} ${asked.indexOf(session.numbers.askedAt)} ${owed(session.id)} ${sessionText(session)}`;
+    return `${label(session.numbers.agentId)} ${lifecycle}.${activity}${dead} ${asked.get(session.numbers.askedAt)} ${owed(session.id)} ${sessionText(session)}`;
   };
   const states = new Map(floor.sessions.map((state) => [state.context.id as string, state]));
   const described = competing.map((contender) => {
     const { sessionId, askedAt } = contender;
     const state = states.get(sessionId)!;
     states.delete(sessionId);
-    return `${stateText(state)} ${asked.indexOf(askedAt)} ${contenderText(contender)} ${timeOf(sessionId)}`;
+    return `${stateText(state)} ${asked.get(askedAt)} ${contenderText(contender)} ${timeOf(sessionId)}`;
   });
   const others = [...states.values()].map((state) => ({ text: stateText(state), id: state.context.id as string }));
   others.sort((one, other) => (one.text < other.text ? -1 : one.text > other.text ? 1 : 0));
@@ -159,6 +158,22 @@ export function stateKey(floor: SteppedFloor, { owed, owedToGone, inForce, class
   const on = Object.keys(flags).filter((name) => flags[name]);
   const rest = [lists, front + timeOf(undefined), on.sort(), off, isCurrent, inForce, owedToGone];
   return { text: [...described, "/", ...silent, "/", ...rest].join("|"), clocks };
+}
+
+/**
+ * The order of requests. A session may have two: a holder that asked again competes with the later one, and its limits
+ * end by the earlier one. They count as one unless another session asked between them.
+ */
+function orderOf(requests: readonly Contender[]): ReadonlyMap<number, number> {
+  const order = new Map<number, number>();
+  let last: string | undefined;
+  let place = 0;
+  for (const { sessionId, askedAt } of requests.toSorted((one, other) => one.askedAt - other.askedAt)) {
+    if (sessionId !== last) place += 1;
+    last = sessionId;
+    order.set(askedAt, place);
+  }
+  return order;
 }
 
 /** Agents of one class are told apart by the order in which they appear. */

@@ -1,11 +1,11 @@
 import type { Fact, Given } from "../actors/facts.ts";
 import { type Alteration, type CommandResult, FloorActors } from "../actors/host/floor-actors.ts";
 import type { SessionMachineState } from "../actors/host/session-machine-state.ts";
-import type { SessionContext } from "../actors/session/session-context.ts";
+import { carriedBy, type SessionContext } from "../actors/session/session-context.ts";
 import { eachDeadline } from "../actors/session/session-deadlines.ts";
 import type { Catalog } from "../config/catalog/catalog.ts";
-import type { FloorId, MessageId, RunId, SessionId } from "../protocol/ids.ts";
-import type { Command } from "../protocol/internal/command.ts";
+import { type FloorId, floorOf, type MessageId, type RunId, type SessionId } from "../protocol/ids.ts";
+import type { Command, TurnInput, WantedSchedule } from "../protocol/internal/command.ts";
 import type { Reply } from "../protocol/internal/reply.ts";
 import type { RunOutcome } from "../protocol/internal/run.ts";
 import { type FloorTime, later, latest } from "../shared/floor-time.ts";
@@ -38,12 +38,21 @@ export interface SteppedFloorOptions {
   now: number;
   /** The floor's user; priorities may depend on it. Default: a user without preferences. */
   userId?: string | undefined;
-  /** Default: the floor of the user, without a zone. */
+  /** Of the user's floor. Default: the floor without a zone. */
+  zone?: string | undefined;
+  /** Default: the floor of the user, with that zone. */
   floorId?: FloorId | undefined;
   /** The node's limit of a question whose agent has none of its own, in ms. */
   interactionTimeoutMs?: number | undefined;
   /** The wall clock stands still while the floor's time passes: it shows what it was set to. Default: it runs. */
   standsStill?: boolean | undefined;
+}
+
+/** What became of a session that moves to another floor. */
+export interface Moved {
+  readonly reply: Reply;
+  readonly here: readonly TimedFact[];
+  readonly there: readonly TimedFact[];
 }
 
 /** A deadline that has begun. */
@@ -64,6 +73,8 @@ export interface PendingDeadline {
  */
 export class SteppedFloor {
   readonly userId: string;
+  readonly floorId: FloorId;
+  readonly #zone: string | undefined;
   readonly #standsStill: boolean;
   readonly #interactionTimeoutMs: number;
   #actors: FloorActors;
@@ -77,13 +88,15 @@ export class SteppedFloor {
   #counts: ReadonlyMap<string, number> = new Map();
 
   constructor(options: SteppedFloorOptions, from?: SteppedFloor, alteration?: Alteration) {
-    const { catalog, now, userId = userWithout(catalog), floorId, standsStill = false } = options;
+    const { catalog, now, userId = userWithout(catalog), zone, standsStill = false } = options;
     this.userId = userId;
+    this.floorId = options.floorId ?? floorOf("" as SessionId, userId, zone);
+    this.#zone = zone;
     this.#standsStill = standsStill;
     this.#interactionTimeoutMs = options.interactionTimeoutMs ?? INTERACTION_TIMEOUT_MS;
     this.#catalog = catalog;
     this.#time = now as FloorTime;
-    this.#actors = from ? from.#actors.copy(alteration) : new FloorActors(floorId ?? (`u:${userId}` as FloorId));
+    this.#actors = from ? from.#actors.copy(alteration) : new FloorActors(this.floorId);
     this.#dead = new Set(from ? from.#dead : []);
     if (!from) return;
     this.#jumpedMs = from.#jumpedMs;
@@ -93,9 +106,15 @@ export class SteppedFloor {
 
   /** Another floor in the same state; a step of one does not change the other. */
   copy(alteration?: Alteration): SteppedFloor {
-    const { userId } = this;
-    const [catalog, standsStill, interactionTimeoutMs] = [this.#catalog, this.#standsStill, this.#interactionTimeoutMs];
-    return new SteppedFloor({ catalog, now: this.#time, userId, standsStill, interactionTimeoutMs }, this, alteration);
+    const { userId, floorId } = this;
+    const [zone, catalog, standsStill, interactionTimeoutMs] = [
+      this.#zone,
+      this.#catalog,
+      this.#standsStill,
+      this.#interactionTimeoutMs,
+    ];
+    const options = { catalog, now: this.#time, userId, zone, floorId, standsStill, interactionTimeoutMs };
+    return new SteppedFloor(options, this, alteration);
   }
 
   /**
@@ -171,9 +190,14 @@ export class SteppedFloor {
     return { reply, facts: [...this.#dated(facts), ...this.#beat()] };
   }
 
+  /** Whose a new session of the floor is. */
+  get owner(): { readonly userId: string; readonly zone?: string } {
+    return { userId: this.userId, ...(this.#zone !== undefined && { zone: this.#zone }) };
+  }
+
   /** Create a session of this agent, which asks for the floor. */
   create(sessionId: string, agentId: string, locale?: string): { reply: Reply; facts: TimedFact[] } {
-    const session = { sessionId, agentId, userId: this.userId, ...(locale !== undefined && { locale }) };
+    const session = { sessionId, agentId, ...this.owner, ...(locale !== undefined && { locale }) };
     this.#dead.delete(sessionId as SessionId);
     this.#counts = new Map([...this.#counts, [agentId, this.countOf(agentId) + 1]]);
     const command = { type: "session.create", sessionId, session, activate: true };
@@ -187,8 +211,36 @@ export class SteppedFloor {
     const turn = { messageId: `message-${number}` as MessageId, runId: `run-${number}` as RunId, content: "…" };
     if (agentId === undefined) return this.send({ type: "session.chat", sessionId, turn });
     this.#counts = new Map([...this.#counts, [agentId, this.countOf(agentId) + 1]]);
-    const session = { sessionId, agentId, userId: this.userId };
+    const session = { sessionId, agentId, ...this.owner };
     return this.send({ type: "session.chat", sessionId, turn, session } as Command);
+  }
+
+  /** Create a session of this agent, which asks for the floor at its time. */
+  schedule(sessionId: string, agentId: string, schedule: WantedSchedule): { reply: Reply; facts: TimedFact[] } {
+    const session = { sessionId, agentId, ...this.owner };
+    const command = { type: "session.create", sessionId, session, activate: false, schedule };
+    return this.send(command as Command);
+  }
+
+  /**
+   * A session of another floor asks here, with its unfinished turns, and goes on here unless it is refused.
+   * @param sessionId what it is called here
+   * @param turns what its turns are called here, in their order
+   * @returns what happens here and there, and the answer
+   */
+  moveHere(from: SteppedFloor, id: string, sessionId: string, turns: readonly TurnInput[]): Moved {
+    const { context } = from.session(id)!;
+    const { agentId, locale } = context.numbers;
+    const session = { sessionId, agentId, ...this.owner, ...(locale !== undefined && { locale }) };
+    const history = { messageCount: context.messageCount, origin: { by: "move", sessionId: id } };
+    const of = { sessionId: id, floorId: from.floorId, seq: 0 };
+    const brings = { carried: carriedBy(context), hasBegun: context.run !== undefined || context.turns[0]?.hasBegun };
+    const command = { type: "session.move", sessionId, session, history, from: of, turns, ...brings };
+    const { reply, facts } = this.send(command as unknown as Command);
+    if (!reply.ok) return { reply, here: facts, there: [] };
+    const by = { sessionId: sessionId as SessionId, agentId };
+    const leaving: Command = { type: "session.replace", sessionId: id as SessionId, by, movedTo: this.floorId };
+    return { reply, here: facts, there: from.send(leaving).facts };
   }
 
   /** The turn that runs in the session ends. */

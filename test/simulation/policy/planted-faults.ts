@@ -130,7 +130,7 @@ export const PLANTED: readonly PlantedFault[] = [
   key("which flags are set", [KEY, "on.sort(), ", ""]),
   key("which agents are disabled", [KEY, " off, isCurrent", " isCurrent"]),
   key("which hours it is", [KEY, "isCurrent, inForce,", "isCurrent,"]),
-  key("who asked first", [KEY, "asked.indexOf(session.numbers.askedAt)", "0"], [KEY, "asked.indexOf(askedAt)", "0"]),
+  key("who asked first", [KEY, "asked.get(session.numbers.askedAt)", "0"], [KEY, "asked.get(askedAt)", "0"]),
   move("no turn ends", ["policy/moves.ts", '    if (run?.live) yield { does: "answers", sessionId };\n', ""]),
   move("no turn of a silent session ends", [
     "policy/moves.ts",

@@ -57,7 +57,8 @@ describe("the scripts that ship", () => {
     expect([text.code, text.failed]).toEqual([0, []]);
     const tooLong = text.printed.split("\n").filter((line) => [...line].length > 80);
     expect(tooLong).toEqual([]);
-    const { floorId, events } = readLogFile((await run(`${FOLDER}${name}`, "json")).printed, logSchema());
+    const [first] = (await run(`${FOLDER}${name}`, "json")).printed.trim().split("\n");
+    const { floorId, events } = readLogFile(first!, logSchema());
     expect(floorId).toBe("u:driver");
     expect(events.length).toBeGreaterThan(5);
     const svg = await run(`${FOLDER}${name}`, "svg");
@@ -136,7 +137,7 @@ test("the faults of a script are all named with their places", async () => {
       "script.yaml:4:5 steps[1]: must do one thing, not asks and pauses",
       "script.yaml:5:5 steps[2]: needs both repeat and steps",
       "script.yaml:6:14 steps[3].after: must be a duration: a whole number and ms, s, m, h or d, as in 30s",
-      "script.yaml:7:5 steps[4]: must do something (asks, says, hears, answers, cancels, resumes, pauses, ends, dies, returns, switches, set, clear, clock, catalogue, stop, disable, enable, repeat), expect something or let time pass (at, after)",
+      "script.yaml:7:5 steps[4]: must do something (asks, says, hears, answers, cancels, resumes, pauses, ends, dies, returns, switches, schedules, moves, set, clear, clock, catalogue, stop, disable, enable, repeat), expect something or let time pass (at, after)",
     ]
   `);
   expect((await run(`${path}.missing`)).code).toBe(2);
@@ -181,12 +182,19 @@ test.each([
     "4:38 steps[1].expect.heard[0]: no step up to here begins a session phnoe; did you mean phone?",
   ],
   ["after: 1s, expect: { ended: [phone] }", "4:36 steps[1].expect.ended[0]: no step up to here begins a session phone"],
+  ["schedules: musik, in: 1m", "4:18 steps[1].schedules: there is no agent musik; did you mean music?"],
+  ["schedules: music", "4:5 steps[1]: needs schedules with one of in, due and every"],
+  ["schedules: music, in: 1m, due: '09:00'", "4:5 steps[1]: needs schedules with one of in, due and every"],
+  ["schedules: music, every: 0 25 * * *", "4:32 steps[1].every: 25 is no hour of cron"],
+  ["asks: music, turn: true", "4:5 steps[1]: must not have turn without schedules"],
+  ["moves: musik, zone: rear", "4:14 steps[1].moves: no step up to here begins a session musik; did you mean music?"],
+  ["moves: music, zone: rera", "4:27 steps[1].zone: zones of the script names no zone rera; did you mean rear?"],
   ["after: 1s, expect: {}", "4:26 steps[1].expect: expects nothing"],
   ["after: 1s, expect: { silent: [] }", "4:36 steps[1].expect.silent: names no session, so it cannot fail"],
 ])(
   "a script with a wrong name, or an expectation that cannot fail, is refused before it is played: %s",
   async (step, fault) => {
-    expect(await faultsOf(`  - { ${step} }`)).toEqual([fault]);
+    expect(await faultsOf(`  - { ${step} }`, "zones: [rear]")).toEqual([fault]);
   },
 );
 
@@ -319,6 +327,100 @@ steps:
   const catalog = CALLED({ after_turn: "yield", when_blocked: "queue" });
   expect(failures(playText(script, catalog))).toEqual([]);
   expect(() => playText(`${script}  - { cancels: talk }\n`, catalog)).toThrow("line 13: no turn runs or waits in talk");
+});
+
+test("a session asks at its time: in a while, when it is due, and again and again by the clocks of a zone", () => {
+  const script = `
+day: 2026-03-27
+timezone: Europe/Berlin
+steps:
+  - { at: "06:00", schedules: talk, as: timer, in: 10m, for: 1m }
+  - { schedules: talk, as: alarm, due: "06:20", turn: true, for: 30s }
+  - { schedules: talk, as: brief, every: "0 7 * * *", turn: true, for: 1m, expect: { floor: free } }
+  - { after: 10m, expect: { heard: [timer] } }
+  - { after: 1m, expect: { ended: [timer] } }
+  - { at: "06:19", asks: call }
+  - { at: "06:20", expect: { heard: [call], silent: [alarm] } }
+  - { at: "06:21", ends: call, expect: { heard: [alarm] } }
+  - { after: 30s, expect: { ended: [alarm], silent: [brief] } }
+  - { at: "07:00", expect: { heard: [brief] } }
+  - { after: 1m, expect: { floor: free, silent: [brief] } }
+  # In the night to Sunday the clocks go on by an hour.
+  - { at: "sun 07:00", expect: { heard: [brief] } }
+  - { ends: brief, expect: { silent: [brief] } }
+  - { ends: brief, expect: { ended: [brief] } }
+  - { at: "mon 07:00", expect: { floor: free } }
+expect:
+  - { agent: talk, granted: 5, queued: 1 }
+`;
+  expect(failures(playText(script, CALLED({ when_blocked: "queue", after_turn: "archive" })))).toEqual([]);
+  const refused = `
+steps:
+  - { at: "08:00", asks: call }
+  - { schedules: talk, in: 1m }
+  - { schedules: talk, as: brief, every: "*/5 * * * *" }
+  - { after: 30m, expect: { heard: [call] } }
+expect:
+  - { agent: talk, granted: 0, rejected: 7 }
+`;
+  expect(failures(playText(refused, CALLED({})))).toEqual([]);
+});
+
+test("a session that moves goes on on the floor of the other zone, waits there, or stays where it is", () => {
+  const script = `
+zones: [rear, front]
+steps:
+  - { at: "08:00", says: talk, for: 60s }
+  - { after: 10s, moves: talk, zone: rear, expect: { outcome: granted, heard: [talk] } }
+  - { expect: { floor: free } }
+  - { after: 59s, zone: rear, expect: { heard: [talk] } }
+  - { after: 1s, zone: rear, expect: { floor: free, ended: [talk] } }
+  - { asks: call, zone: rear }
+  - { says: talk, for: 5s, expect: { heard: [talk] } }
+  - { moves: talk, zone: rear, expect: { outcome: queued, silent: [talk], heard: [call] } }
+  - { expect: { floor: free } }
+  - { ends: call, expect: { heard: [talk] } }
+  - { moves: talk, expect: { heard: [talk] } }
+  - { asks: call, zone: front }
+  - { stop: front, expect: { floor: free } }
+  - { zone: front, expect: { heard: [call] } }
+`;
+  const { floors } = playText(script, CALLED({ when_blocked: "queue", after_turn: "archive" }));
+  expect(floors.map(({ floorId }) => floorId)).toEqual(["u:driver", "u:driver/rear", "u:driver/front"]);
+  expect(failures(playText(script, CALLED({ when_blocked: "queue", after_turn: "archive" })))).toEqual([]);
+  const refused = `
+zones: [rear]
+steps:
+  - { at: "08:00", asks: call, zone: rear }
+  - { says: talk }
+  - { moves: talk, zone: rear, expect: { outcome: rejected, heard: [call] } }
+  - { expect: { heard: [talk] } }
+`;
+  expect(failures(playText(refused, CALLED({})))).toEqual([]);
+  expect(() => playText(`${refused}  - { moves: talk }\n`, CALLED({}))).toThrow(
+    "line 8: talk is on this floor already",
+  );
+  const asleep =
+    'zones: [rear]\nsteps:\n  - { at: "08:00", schedules: talk, in: 1m }\n  - { moves: talk, zone: rear }\n';
+  expect(() => playText(asleep, CALLED({}))).toThrow("line 4: talk waits for its time");
+});
+
+test("the log of a play on several floors has a line for each of them, which a replay reads", async () => {
+  const text = `zones: [rear]\nsteps:\n  - { at: "08:00", asks: music_agent }\n  - { moves: music_agent, zone: rear }\n`;
+  const path = await writeTemporary("moves.yaml", text, onTestFinished);
+  const { printed, code } = await run(path, "json");
+  const logs = printed
+    .trim()
+    .split("\n")
+    .map((line) => readLogFile(line, logSchema()));
+  expect([code, ...logs.map(({ floorId }) => floorId)]).toEqual([0, "u:driver", "u:driver/rear"]);
+});
+
+test("a series is told by its name in what is printed", async () => {
+  const text =
+    'steps:\n  - { at: "08:00", schedules: prompt_agent, as: brief, every: "*/5 * * * *" }\n  - { after: 6m }\n';
+  const { printed } = await run(await writeTemporary("series.yaml", text, onTestFinished));
+  expect(printed).toMatch(/08:05:00 {2}brief {2}▶ has the floor/);
 });
 
 test("a turn that a pause ends begins again with the resume", () => {
