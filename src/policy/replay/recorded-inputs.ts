@@ -9,7 +9,7 @@ import { type Decision, isRequest } from "../../protocol/decision.ts";
 import type { ErrorCode } from "../../protocol/errors.ts";
 import type { Transition, WrittenState } from "../../protocol/event.ts";
 import type { AgentId, MessageId, RequestId, RunId, SessionId } from "../../protocol/ids.ts";
-import { isAudibleState } from "../../protocol/written-state.ts";
+import { isAudibleState, isContinued } from "../../protocol/written-state.ts";
 import type { TurnPlan, TurnStep } from "../played-turns.ts";
 
 /** A turn of a log, and what its agent did in it. */
@@ -235,7 +235,7 @@ class RecordingReader {
     const life = this.#life(sessionId);
     const { by, event } = transition;
     // What takes the place of a session may have a floor of its own.
-    if (by && transition.reason !== "superseded") this.#life(by.sessionId).agentId ??= by.agentId;
+    if (by && !isContinued(transition.reason)) this.#life(by.sessionId).agentId ??= by.agentId;
     this.#count(life);
     this.#follow(life, transition);
     const { agentId } = life;

@@ -13,7 +13,9 @@ const REPLAYED = [
   "/e2e/replay.test.ts",
   ...["arbitration", "floors", "heard-together"].map((name) => `/contract/floors/${name}.test.ts`),
   ...["ended-while-writing", "interactions", "messages", "turns"].map((name) => `/contract/turns/${name}.test.ts`),
-  "/contract/sessions/forks.test.ts",
+  ...["routing", "runs"].map((name) => `/contract/turns/${name}.test.ts`),
+  ...["all-zones", "forks", "if-seq", "moves", "schedules"].map((name) => `/contract/sessions/${name}.test.ts`),
+  "/e2e/car.test.ts",
   // Nodes that are killed, frozen or restarted, and several nodes on one database.
   ...["frozen", "leases", "programs", "restart"].map((name) => `/e2e/crash/${name}.test.ts`),
   ...["leases", "rolling-restart", "workers"].map((name) => `/e2e/cluster/${name}.test.ts`),
