@@ -143,11 +143,11 @@ class Simulation {
     );
     this.#floors = new Map(floors);
     this.#floor = this.#floors.get(undefined)!;
-    const take = (event: PlayedEvent, at: number) => {
+    const keep = (event: PlayedEvent, at: number) => {
       this.#events.push(event);
       this.#tally.add(event, at);
     };
-    this.#logs = new Map(floors.map(([, floor]) => [floor, new PlayedLog(take)]));
+    this.#logs = new Map(floors.map(([, floor]) => [floor, new PlayedLog(keep)]));
   }
 
   play(): Play {

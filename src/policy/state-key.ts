@@ -167,11 +167,11 @@ export function stateKey(floor: SteppedFloor, { owed, owedToGone, inForce, class
 function orderOf(requests: readonly Contender[]): ReadonlyMap<number, number> {
   const order = new Map<number, number>();
   let last: string | undefined;
-  let place = 0;
+  let rank = 0;
   for (const { sessionId, askedAt } of requests.toSorted((one, other) => one.askedAt - other.askedAt)) {
-    if (sessionId !== last) place += 1;
+    if (sessionId !== last) rank += 1;
     last = sessionId;
-    order.set(askedAt, place);
+    order.set(askedAt, rank);
   }
   return order;
 }
