@@ -132,11 +132,6 @@ export const PLANTED: readonly PlantedFault[] = [
   key("which hours it is", [KEY, "isCurrent, inForce,", "isCurrent,"]),
   key("who asked first", [KEY, "asked.get(session.numbers.askedAt)", "0"], [KEY, "asked.get(askedAt)", "0"]),
   move("no turn ends", ["policy/moves.ts", '    if (run?.live) yield { does: "answers", sessionId };\n', ""]),
-  move("no turn of a silent session ends", [
-    "policy/moves.ts",
-    '  if (run || turns.length > 0) yield { does: "cancels", sessionId };\n',
-    "",
-  ]),
   time("nothing happens between two deadlines", [
     ZONE,
     'add("anything", before(coming, true));',
