@@ -414,7 +414,8 @@ export function createClient(options: ClientOptions) {
 
     /**
      * What the arbiter would decide if a session of this agent requested the floor now, or one of the agent that hears
-     * this sentence, which `routed` tells; a sentence that is ignored has no decision. Changes nothing.
+     * this sentence, which `routed` tells; a sentence that is ignored, or that goes on in a session that is heard, has
+     * no decision. Changes nothing.
      */
     whatIf: <T extends string | { content: string }>(
       id: string,
@@ -422,7 +423,9 @@ export function createClient(options: ClientOptions) {
       options?: ReadOptions & { workspaceId?: string | undefined },
     ) => {
       const asked = typeof about === "string" ? { agentId: about } : (about as { content: string });
-      type Answer = T extends string ? { decision: Decision } : { decision?: Decision; routed?: Routed };
+      type Answer = T extends string
+        ? { decision: Decision }
+        : { decision?: Decision; routed?: Routed; sessionId?: string };
       return post<Answer>(["floor", id, "what-if"], { ...asked, workspaceId: options?.workspaceId }, options);
     },
 

@@ -1,6 +1,7 @@
 import { acceptsTurns, type Catalog } from "../config/catalog/catalog.ts";
-import { type FloorId, type SessionId, userOf } from "../protocol/ids.ts";
+import { type AgentId, type FloorId, type SessionId, userOf } from "../protocol/ids.ts";
 import type { Routed } from "../protocol/routed.ts";
+import type { Session } from "../protocol/session.ts";
 import { isQuestion } from "../routing/question.ts";
 import { type RouteAnswer, type RouteQuestion, route } from "../routing/route.ts";
 import type { Clock } from "../shared/ports/clock.ts";
@@ -35,6 +36,14 @@ interface Heard {
   mayContinue: boolean;
 }
 
+/** Who hears a sentence; `continued`: the session that it goes on in. Without one it begins another. */
+export interface Choice {
+  routed: Routed;
+  continued?: SessionId | undefined;
+  /** Whether that session is heard already, so that nothing has to be decided. */
+  isHeard: boolean;
+}
+
 /** Finds the agent that hears a sentence, by the rows of the catalogue's `routing` (src/routing/route.ts). */
 export class Sentences {
   readonly #options: SentencesOptions;
@@ -59,11 +68,11 @@ export class Sentences {
   }
 
   /** Which agent would hear a sentence on a floor now. */
-  async choose(caller: Caller, sentence: string, where: Pick<Heard, "floorId" | "workspaceId">): Promise<Routed> {
-    return (await this.#choose({ caller, sentence, ...where, mayContinue: true })).routed;
+  async choose(caller: Caller, sentence: string, where: Pick<Heard, "floorId" | "workspaceId">): Promise<Choice> {
+    return await this.#choose({ caller, sentence, ...where, mayContinue: true });
   }
 
-  async #choose(heard: Heard): Promise<{ routed: Routed; continued?: SessionId | undefined }> {
+  async #choose(heard: Heard): Promise<Choice> {
     const { catalog: current, stopwatch } = this.#options;
     const { caller, sentence, workspaceId } = heard;
     const begunAt = stopwatch.now();
@@ -78,15 +87,32 @@ export class Sentences {
         asked.push({ agent: question.agent, usage: answer.usage });
       step = steps.next(answer);
     }
-    const { routed, sessionId: continued } = step.value;
+    const { routed, sessionId } = step.value;
+    const heardId = await this.#findHeard(heard, routed.agent);
+    const continued = sessionId ?? heardId;
     const took = Math.round(stopwatch.now() - begunAt);
-    return { routed: { ...routed, ...(asked.length > 0 && { asked }), took }, continued };
+    return {
+      routed: { ...routed, ...(asked.length > 0 && { asked }), took },
+      continued,
+      isHeard: heardId !== undefined && continued === heardId,
+    };
   }
 
   async #answer(question: RouteQuestion, heard: Heard, catalog: Catalog): Promise<RouteAnswer> {
     if (question.kind === "ask")
       return await this.#options.routers.ask(question, catalog, heard.sentence, heard.workspaceId);
     return heard.mayContinue ? await this.#findContinued(heard, catalog, question.withinMs) : undefined;
+  }
+
+  /** The agent's session that is heard on the floor: a new one would have to take the floor from it. */
+  async #findHeard(heard: Heard, agentId: AgentId | undefined): Promise<SessionId | undefined> {
+    const { caller, floorId, workspaceId, mayContinue } = heard;
+    const userId = userOf(floorId);
+    if (!mayContinue || agentId === undefined || userId === undefined) return undefined;
+    const query = { page: 0, pageSize: RECENT_SESSIONS, userId, agentId, includeArchived: false };
+    const { sessions } = await this.#options.visibleTo(caller).list(query);
+    const isHeard = ({ state }: Session) => state === "active" || state === "ducked";
+    return sessions.find((each) => each.floorId === floorId && each.workspaceId === workspaceId && isHeard(each))?.id;
   }
 
   /** The session that spoke last on the floor, if it asked, or was spoken to, within this time. */

@@ -381,11 +381,17 @@ class Simulation {
     const steps = route(catalog, sentence, { isOperator: true });
     let asked = steps.next();
     while (!asked.done) asked = steps.next(this.#answer(asked.value, step));
-    const { routed: choice, sessionId: known } = asked.value;
+    const { routed: choice, sessionId: continued } = asked.value;
+    const known = continued ?? [...this.#spokenTo.keys()].findLast((id) => this.#isHeardBy(id, choice.agent));
     const routed = { ...choice, took: 0 };
     this.#routed = routed;
     if (choice.agent === undefined) return this.#send({ type: "floor.ignore", routed });
     return this.#talk(step, { known, called: step.as ?? choice.agent, agentId: choice.agent, routed });
+  }
+
+  /** Whether the agent is heard in this session, so that what it is told goes on there. */
+  #isHeardBy(id: SessionId, agentId: AgentId | undefined): boolean {
+    return this.#isAudible(id) && this.#floor.session(id)!.context.numbers.agentId === agentId;
   }
 
   /** Replies have no words here, so only a session that was spoken to goes on. */

@@ -311,7 +311,12 @@ export function floorRoutes(
           })
           .meta({ minProperties: 1 }),
         response: {
-          200: z.object({ success: z.literal(true), decision: Decision.optional(), routed: Routed.optional() }),
+          200: z.object({
+            success: z.literal(true),
+            decision: Decision.optional(),
+            routed: Routed.optional(),
+            sessionId: SessionId.optional().meta({ description: "the session that the sentence goes on in" }),
+          }),
         },
       },
     },
@@ -319,15 +324,16 @@ export function floorRoutes(
       const caller = await context.authenticate(request);
       const floorId = await context.visibleTo(caller).floor(request.params.id);
       const { agentId: named, content, workspaceId } = request.body;
-      const routed =
+      const choice =
         content === undefined ? undefined : await sentences.choose(caller, content, { floorId, workspaceId });
-      const name = named ?? routed?.agent;
-      if (name === undefined) return { success: true as const, routed };
+      const name = named ?? choice?.routed.agent;
+      const told = choice && { routed: choice.routed, sessionId: choice.continued };
+      if (name === undefined || choice?.isHeard) return { success: true as const, ...told };
       const agentId = findAgent(context.catalog(), name, workspaceId)?.id ?? name;
       const locale = localeOf(request.headers["accept-language"]);
       const whatIf = { type: "floor.what_if" as const, agentId, locale };
       const { decision } = await commands.look(floorId, whatIf, request.trace);
-      return { success: true as const, decision: decision!, ...(routed && { routed }) };
+      return { success: true as const, decision: decision!, ...told };
     },
   );
 }

@@ -507,17 +507,21 @@ describe("sentences", () => {
   - { at: "08:00", hears: take me home, router: navigation, expect: { agent: navigation, outcome: granted } }
   - { after: 2s, hears: tell me a joke, expect: { agent: chat, outcome: rejected, heard: [navigation] } }
   - { after: 1s, hears: mhm, expect: { ignored: true, heard: [navigation] } }
+  - { after: 60s, hears: take me there, router: navigation, expect: { agent: navigation, heard: [navigation] } }
   - { ends: navigation }
   - { after: 60s, hears: hello, expect: { agent: dialog, ignored: false, heard: [dialog] } }
   - { after: 20s, hears: and then, expect: { agent: dialog, heard: [dialog] } }
   - { after: 60s, hears: hello, as: other, expect: { agent: dialog, heard: [other] } }`;
     const played = playText(script, catalog);
     expect(failures(played)).toEqual([]);
-    expect(played.checks).toHaveLength(14);
+    expect(played.checks).toHaveLength(16);
     const routed = played.events.filter(({ type }) => type === "routed");
     expect(routed.map(({ data }) => (data as { by: string }).by)).toEqual([
-      ...["ask", "says", "says", "default", "continues", "default"],
+      ...["ask", "says", "says", "ask", "default", "continues", "default"],
     ]);
+    // What an agent that is heard is told goes on in its session, which asks for nothing.
+    const decisions = played.events.flatMap((event) => (event.type === "arbitration" ? [event.data] : []));
+    expect(decisions.filter(({ outcome }) => outcome === "rejected")).toHaveLength(1);
   });
 
   test("an expectation of another agent fails, and says which row decided", () => {

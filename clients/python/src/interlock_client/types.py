@@ -1360,6 +1360,8 @@ class WhatIfAnswer(TypedDict):
     success: Literal[True]
     decision: NotRequired[Decision]
     routed: NotRequired[Routed]
+    sessionId: NotRequired[str]
+    """the session that the sentence goes on in."""
 
 
 ReplayAnswer = TypedDict(

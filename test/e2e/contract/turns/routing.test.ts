@@ -154,6 +154,25 @@ test("a sentence goes on in the session that was spoken to last, and not on anot
   }
 });
 
+test("a sentence goes on in its agent's session if that is heard on this floor, and begins another one elsewhere", async () => {
+  const ann = new E2eClient(node);
+  const first = await accepted(sayTo(ann, "tell me a joke"));
+  await (await ann.follow(first.sessionId)).find("complete");
+  const whatIf = () => node.post(`${ann.floorPath}/what-if`, { content: "tell me a joke" });
+  expect(await accepted(whatIf())).toEqual({
+    success: true,
+    routed: expect.objectContaining({ agent: "chat", by: "says" }),
+    sessionId: first.sessionId,
+  });
+  const next = await accepted(sayTo(ann, "tell me a joke"));
+  expect([next.sessionId, routedIn(next)]).toEqual([first.sessionId, expect.objectContaining({ by: "says" })]);
+  for (const elsewhere of [{ zone: "kitchen" }, { zone: "attic", workspaceId: "w" }]) {
+    expect((await accepted(sayTo(ann, "tell me a joke", elsewhere))).sessionId).not.toBe(first.sessionId);
+  }
+  await accepted(ann.on(first.sessionId, "archive"));
+  expect((await accepted(sayTo(ann, "tell me a joke"))).sessionId).not.toBe(first.sessionId);
+});
+
 test("a repeat gets its first answer, although its sentence would go elsewhere by then", async () => {
   const ann = new E2eClient(node);
   const first = await accepted(sayTo(ann, "hello", {}, { key: "k1" }));
