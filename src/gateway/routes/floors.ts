@@ -327,13 +327,13 @@ export function floorRoutes(
       const choice =
         content === undefined ? undefined : await sentences.choose(caller, content, { floorId, workspaceId });
       const name = named ?? choice?.routed.agent;
-      const told = choice && { routed: choice.routed, sessionId: choice.continued };
-      if (name === undefined || choice?.isHeard) return { success: true as const, ...told };
+      const heard = choice && { routed: choice.routed, sessionId: choice.continued };
+      if (name === undefined || choice?.isHeard) return { success: true as const, ...heard };
       const agentId = findAgent(context.catalog(), name, workspaceId)?.id ?? name;
       const locale = localeOf(request.headers["accept-language"]);
       const whatIf = { type: "floor.what_if" as const, agentId, locale };
       const { decision } = await commands.look(floorId, whatIf, request.trace);
-      return { success: true as const, decision: decision!, ...told };
+      return { success: true as const, decision: decision!, ...heard };
     },
   );
 }
