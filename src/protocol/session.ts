@@ -90,6 +90,10 @@ export const Session = z
     origin: Origin.optional(),
     schedule: Schedule.optional().meta({ description: "of a session that waits for its time" }),
     group: Group.optional().meta({ description: "of a request for all zones: its sessions, one for each floor" }),
+    endsWithTurn: z.literal(true).optional().meta({
+      description:
+        "it is archived with its turn, whatever its agent's `after_turn` says: a door made it for one request",
+    }),
     series: SessionId.optional().meta({ description: "the session of the series that it is an occurrence of" }),
     state: z.enum(STATES),
     activity: z.enum(ACTIVITIES),

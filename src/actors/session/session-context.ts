@@ -356,6 +356,7 @@ export function sessionView(context: SessionContext, { lifecycle, activity }: Se
     origin: context.origin,
     group: context.group,
     schedule: context.schedule,
+    endsWithTurn: context.endsWithTurn,
     series: context.series,
     state: lifecycle === "deleted" ? "archived" : lifecycle,
     activity,
@@ -384,7 +385,6 @@ function remembered(context: SessionContext) {
   const {
     untitled,
     nextId,
-    endsWithTurn,
     numbers,
     agentHomes,
     agentHeard,
@@ -401,7 +401,7 @@ function remembered(context: SessionContext) {
   const since = { idleSince, pausedSince, audibleSince, waitsSince };
   const rest = { pastFailure, turns, request, stopping, uncovered, summarizing, ...since, lengths, lease, lapsed };
   return {
-    ...{ untitled, nextId, endsWithTurn, numbers, agentHomes, agentHeard, approvedTools, expired, run, newest },
+    ...{ untitled, nextId, numbers, agentHomes, agentHeard, approvedTools, expired, run, newest },
     ...rest,
   } satisfies Record<Exclude<keyof SessionContext, keyof Session>, unknown>;
 }

@@ -109,8 +109,6 @@ class RecordingReader {
   readonly #steps = new Map<RunId, TurnStep[]>();
   readonly #unknown = new Set<string>();
   readonly #older: OlderSession[] = [];
-  /** Agents whose sessions stayed when a turn was done. */
-  readonly #keeping = new Set<string>();
   readonly #erased: ReadonlySet<string>;
   readonly #questions: { agentId: AgentId; limitMs: number }[] = [];
   readonly #created = new Map<SessionId, Writable<InputOf<"create">>>();
@@ -129,7 +127,6 @@ class RecordingReader {
       this.#index = index;
       this.#take(event);
     }
-    this.#markOneTurnSessions();
     // Who was silent asks first, and who had the floor last.
     const older = this.#older.sort((one, other) => rankOf(one.state) - rankOf(other.state));
     const inputs = [...older.map((session, index) => this.#creationOf(session, index)), ...this.#inputs];
@@ -176,7 +173,7 @@ class RecordingReader {
   }
 
   #takeCreation({ data }: ServerEventOf<"session_created">, sessionId: SessionId): void {
-    const { agentId, workspaceId, locale, origin } = data;
+    const { agentId, workspaceId, locale, origin, endsWithTurn } = data;
     this.#lives.set(sessionId, { agentId, state: "created", since: this.#at });
     const replaced = origin?.sessionId;
     const isReplaced =
@@ -188,7 +185,7 @@ class RecordingReader {
     const input: Writable<InputOf<"create">> = {
       at: this.#at,
       index: this.#index,
-      ...{ does: "create", asks: false, sessionId, agentId, workspaceId, locale },
+      ...{ does: "create", asks: false, sessionId, agentId, workspaceId, locale, endsWithTurn },
       ...(isReplaced && { replaces: replaced }),
     };
     this.#created.set(sessionId, input);
@@ -233,13 +230,12 @@ class RecordingReader {
 
   #takeTransition(transition: Transition, sessionId: SessionId): void {
     const life = this.#life(sessionId);
-    const { by, event } = transition;
+    const { by } = transition;
     // What takes the place of a session may have a floor of its own.
     if (by && !isContinued(transition.reason)) this.#life(by.sessionId).agentId ??= by.agentId;
     this.#count(life);
     this.#follow(life, transition);
     const { agentId } = life;
-    if (event === "done" && agentId !== undefined && !this.#endsNow(sessionId)) this.#keeping.add(agentId);
     this.#addCause(transition, sessionId, agentId);
   }
 
@@ -283,14 +279,6 @@ class RecordingReader {
     if (reason !== "stop") return;
     if (last?.does === "stop" && last.at === this.#at) last.sessionIds.push(sessionId);
     else this.#add({ does: "stop", sessionIds: [sessionId] });
-  }
-
-  /** Whether the session ends in the same moment. */
-  #endsNow(sessionId: SessionId): boolean {
-    const next = this.#events.slice(this.#index + 1, this.#index + 6).find((event) => event.sessionId === sessionId);
-    return (
-      next?.type === "session_transition" && next.data.event === "archive" && Date.parse(next.timestamp) === this.#at
-    );
   }
 
   #takeAct(sessionId: SessionId, author: string): void {
@@ -420,21 +408,6 @@ class RecordingReader {
         return event.data.by.agentId;
     }
     return undefined;
-  }
-
-  /**
-   * Sessions of doors end with their only turn, whatever their agent's `after_turn` says. The log does not say which
-   * they are: it is taken of those that ended although others of the agent stayed.
-   */
-  #markOneTurnSessions(): void {
-    for (const event of this.#events) {
-      if (event.type !== "session_transition" || event.data.reason !== "after_turn" || event.data.event !== "archive")
-        continue;
-      const id = event.sessionId as SessionId;
-      const { agentId } = this.#lives.get(id)!;
-      const created = this.#created.get(id);
-      if (created && agentId !== undefined && this.#keeping.has(agentId)) created.endsWithTurn = true;
-    }
   }
 }
 

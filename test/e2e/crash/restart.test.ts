@@ -69,7 +69,7 @@ const WRITES: [path: string, body: object, effect: RegExp][] = [
   ["/session/create", { agentId: "phone", userId: "unkeyed3" }, /"id":"[^"]+"/],
   [
     "/v1/chat/completions",
-    { model: "phone", messages: [{ role: "user", content: "hello" }], metadata: { session: "unkeyed4" } },
+    { model: "phone", user: "unkeyed4", messages: [{ role: "user", content: "hello" }] },
     /"run":"[^"]+"/,
   ],
 ];

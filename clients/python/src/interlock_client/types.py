@@ -230,6 +230,8 @@ class Session(TypedDict):
     """of a session that waits for its time."""
     group: NotRequired[Group]
     """of a request for all zones: its sessions, one for each floor."""
+    endsWithTurn: NotRequired[Literal[True]]
+    """it is archived with its turn, whatever its agent's `after_turn` says: a door made it for one request."""
     series: NotRequired[str]
     """the session of the series that it is an occurrence of."""
     state: SessionState
@@ -972,6 +974,8 @@ class LoadedSessionSession(TypedDict):
     origin: NotRequired[Origin]
     schedule: NotRequired[Schedule]
     group: NotRequired[Group]
+    endsWithTurn: NotRequired[Literal[True]]
+    """it is archived with its turn, whatever its agent's `after_turn` says: a door made it for one request."""
     series: NotRequired[str]
     """the session of the series that it is an occurrence of."""
     state: SessionState
