@@ -332,15 +332,16 @@ export class Device implements Playing {
   }
 
   #turn(event: Parameters<typeof stepVolume>[1]): void {
-    const [next, order] = stepVolume(this.#volume!, event);
-    const isKept = JSON.stringify(leftOf(next)) !== JSON.stringify(leftOf(this.#volume!));
+    const former = this.#volume!;
+    const [next, order] = stepVolume(former, event);
     this.#volume = next;
     // On disk before it is done.
-    if (isKept) this.#keep();
-    if (next.pending === undefined) clearTimeout(this.#timers.volume);
-    if (order === undefined) return;
-    this.#send("volume", { topic: this.#entry.volume!.topic, payload: String(order), retain: false });
+    if (JSON.stringify(leftOf(next)) !== JSON.stringify(leftOf(former))) this.#keep();
+    if (order !== undefined) {
+      this.#send("volume", { topic: this.#entry.volume!.topic, payload: String(order), retain: false });
+    } else if (next.pending === former.pending) return;
     clearTimeout(this.#timers.volume);
+    if (next.pending === undefined) return;
     this.#timers.volume = setTimeout(() => this.#turn({ type: "order is old" }), OBEYS_WITHIN_MS).unref();
   }
 

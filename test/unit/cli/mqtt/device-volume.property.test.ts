@@ -1,7 +1,13 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { leftOf, newDeviceVolume, stepVolume, type VolumeEvent } from "../../../../src/cli/mqtt/device-volume.ts";
-import { volumeAt } from "../../../../src/cli/mqtt/volumes.ts";
+import {
+  type DeviceVolume,
+  leftOf,
+  newDeviceVolume,
+  stepVolume,
+  type VolumeEvent,
+} from "../../../../src/cli/mqtt/device-volume.ts";
+import { type VolumeScale, volumeAt } from "../../../../src/cli/mqtt/volumes.ts";
 
 /** A device that does what it is told, a message later, and whose user turns it by hand. */
 class TurnedDevice {
@@ -9,11 +15,12 @@ class TurnedDevice {
   /** What its user has set last. */
   users: number;
   level = 0;
-  machine = newDeviceVolume("percent");
+  machine: DeviceVolume;
   readonly orders: number[] = [];
   readonly reports: number[] = [];
 
-  constructor(volume: number) {
+  constructor(volume: number, scale: VolumeScale = "percent") {
+    this.machine = newDeviceVolume(scale);
     this.volume = volume;
     this.users = volume;
     this.reports.push(volume);
@@ -57,7 +64,7 @@ class TurnedDevice {
   }
 
   restart(): void {
-    this.machine = newDeviceVolume("percent", leftOf(this.machine));
+    this.machine = newDeviceVolume(this.machine.scale, leftOf(this.machine));
     this.orders.splice(0);
     this.reports.splice(0, this.reports.length, this.volume);
     // The next bridge hears from the floor what is demanded.
@@ -65,13 +72,14 @@ class TurnedDevice {
   }
 
   settle(): void {
-    for (let rounds = 0; rounds < 100 && this.orders.length + this.reports.length > 0; rounds++) {
-      while (this.orders.length > 0) this.obey();
-      while (this.reports.length > 0) this.report();
+    for (let rounds = 0; rounds < 3; rounds++) {
+      while (this.orders.length + this.reports.length > 0) {
+        this.obey();
+        this.report();
+      }
+      this.step({ type: "order is old" });
     }
-    this.step({ type: "order is old" });
-    while (this.orders.length > 0) this.obey();
-    while (this.reports.length > 0) this.report();
+    expect(this.orders).toEqual([]);
   }
 }
 
@@ -97,6 +105,62 @@ test("a device that its user leaves alone is as loud as the floor demands, and a
       device.setLevel(0);
       device.settle();
       expect(Math.abs(device.volume - own)).toBeLessThanOrEqual(1);
+      expect(leftOf(device.machine)).toBeUndefined();
+    }),
+    { numRuns: 2_000 },
+  );
+});
+
+/** Volumes in no order, each of them once, and louder than any that a floor makes quieter. */
+const volumeOfTurn = (turn: number) => 0.52 + ((turn * 37) % 90) / 200;
+
+const turned = fc.array(
+  fc.oneof(
+    fc.record({ do: fc.constant("level" as const), to: fc.constantFrom(0, -6, -14, -24, -60) }),
+    fc.record({
+      do: fc.constantFrom("turn" as const, "obey" as const, "report" as const, "lose" as const),
+      to: fc.constant(0),
+    }),
+  ),
+  { maxLength: 40 },
+);
+
+test("the answer to an earlier order is not taken for that to an equal later one", () => {
+  const device = new TurnedDevice(10);
+  device.settle();
+  device.setLevel(-6);
+  device.obey();
+  for (const level of [0, -14, 0]) device.setLevel(level);
+  device.obey();
+  device.report();
+  device.report();
+  // A quieter order and an equal one are under way.
+  expect([device.orders, leftOf(device.machine)?.own]).toEqual([[2, 10], 10]);
+  device.setLevel(-6);
+  device.settle();
+  expect([device.volume, device.machine.own]).toEqual([5, 10]);
+  device.setLevel(0);
+  device.settle();
+  expect([device.volume, leftOf(device.machine)]).toEqual([10, undefined]);
+});
+
+// A volume that equals an order cannot be told from its echo: so the user never sets the same one twice.
+test("what the user turns by hand at any moment is not exceeded, and is at last the volume of the device", () => {
+  fc.assert(
+    fc.property(turned, (all) => {
+      let turns = 0;
+      const device = new TurnedDevice(volumeOfTurn(turns), "fraction");
+      device.settle();
+      for (const { do: deed, to } of all) {
+        if (deed === "level") device.setLevel(to);
+        else if (deed === "turn") device.turn(volumeOfTurn(++turns));
+        else device[deed]();
+      }
+      device.settle();
+      expect(device.volume).toBeLessThanOrEqual(device.users);
+      device.setLevel(0);
+      device.settle();
+      expect(device.volume).toBe(device.users);
       expect(leftOf(device.machine)).toBeUndefined();
     }),
     { numRuns: 2_000 },
