@@ -67,8 +67,8 @@ export interface FloorStore {
 export interface ReceiptStore {
   /** The existing receipts for these keys, in any order. */
   findReceipts(keys: readonly ReceiptKey[]): Promise<Receipt[]>;
-  /** The keys of the newest receipts of this time (ms) and after it, at most `limit`, newest first. */
-  newestReceipts(since: number, limit: number): Promise<ReceiptKey[]>;
+  /** The newest receipts of this time (ms) and after it, at most `limit`, newest first. */
+  newestReceipts(since: number, limit: number): Promise<Pick<Receipt, "commandId" | "at" | "reply">[]>;
 }
 
 /** What is to be done at a time: the outbox of effects, and the floors' alarms. */

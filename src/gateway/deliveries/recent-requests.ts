@@ -2,11 +2,13 @@
 import { hash, randomUUID } from "node:crypto";
 import type { FastifyRequest } from "fastify";
 import { z } from "zod";
+import { unfinishedRuns } from "../../actors/session/listed-runs.ts";
 import type { Bus, Subscription } from "../../bus/bus.ts";
 import { readMessage, writeMessage } from "../../protocol/internal/bus-message.ts";
+import type { Reply } from "../../protocol/internal/reply.ts";
 import type { Clock } from "../../shared/ports/clock.ts";
 import { TransientMap } from "../../shared/transient-map.ts";
-import type { ReceiptKey, ReceiptStore } from "../../store/store.ts";
+import type { Store } from "../../store/store.ts";
 import type { Caller } from "../access/caller.ts";
 import { networkOf } from "../http/network-address.ts";
 import { afterNextLoop } from "../http/sockets/stand-still.ts";
@@ -20,6 +22,10 @@ export const LOST_MS = 30_000;
 const DOUBT_MS = 5_000;
 /** How much of a request's name is part of its key: enough that no two requests have the same. */
 const NAME_LENGTH = 22;
+/** How long before its death a node may have committed what it had not answered yet, in ms. */
+const UNDER_WAY_MS = 100;
+/** Sessions whose runs are compared with older requests. */
+const MAX_UNFINISHED = 1_000;
 /** Different requests that are remembered, and equal ones. */
 const MAX_REQUESTS = 4_096;
 const MAX_EQUAL = 8;
@@ -77,7 +83,7 @@ export interface RecentRequestsOptions {
   clock: Clock;
   /** The store's name, which separates the topics of installations. */
   epoch: string;
-  store: Pick<ReceiptStore, "newestReceipts">;
+  store: Pick<Store, "newestReceipts" | "newestTime" | "listRuns">;
   /** The time of receipts, in ms. */
   time: () => number;
   /** The peers that have not acknowledged anything. Absent: this system does not tell. */
@@ -168,26 +174,31 @@ export class RecentRequests {
 
   /** Find the requests from before this node began. How their answers stand died with the process that gave them. */
   async #findOlder(): Promise<void> {
-    const { store, clock } = this.#options;
+    const { clock } = this.#options;
     if (clock.now() - this.#startedAt > LOST_MS) return;
-    this.#older ??= store.newestReceipts(this.#startedOn - LOST_MS, MAX_REQUESTS).then(
-      (receipts) => this.#addOlder(receipts),
-      (error) => {
-        this.#older = undefined;
-        throw error;
-      },
-    );
+    this.#older ??= this.#readOlder().catch((error) => {
+      this.#older = undefined;
+      throw error;
+    });
     await this.#older;
   }
 
-  /** @param receipts newest first */
-  #addOlder(receipts: readonly ReceiptKey[]): void {
-    for (const { commandId } of receipts.toReversed()) {
+  async #readOlder(): Promise<void> {
+    const { store, bus } = this.#options;
+    const receipts = await store.newestReceipts(this.#startedOn - LOST_MS, MAX_REQUESTS);
+    if (receipts.length === 0) return;
+    const underWaySince = (await store.newestTime()) - UNDER_WAY_MS;
+    const { sessions } = await store.listRuns({ kind: "unfinished", limit: MAX_UNFINISHED });
+    const runs = sessions.flatMap(({ session, memory }) => unfinishedRuns(session, memory));
+    const unfinished = new Set<string | undefined>(runs.map(({ id }) => id));
+    // Oldest first.
+    for (const { commandId, at, reply } of receipts.toReversed()) {
       if (commandId.at(-1 - NAME_LENGTH) !== ".") continue;
       const key = commandId.slice(-NAME_LENGTH);
       if (this.#known.get(key)?.attempts.some((each) => each.commandId === commandId)) continue;
-      const isOlder = !this.#options.bus.isLocal;
-      Object.assign(this.#add(key, commandId), { state: "doubtful", since: this.#startedAt, isOlder });
+      const isUnderWay = at >= underWaySince || unfinished.has((JSON.parse(reply) as Reply & { ok: true }).runId);
+      const state: DeliveryState = isUnderWay ? "doubtful" : "arrived";
+      Object.assign(this.#add(key, commandId), { state, since: this.#startedAt, isOlder: !bus.isLocal });
     }
   }
 

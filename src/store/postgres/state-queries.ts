@@ -68,7 +68,7 @@ const RECEIPTS = {
 };
 const NEWEST_RECEIPTS = {
   name: "newest_receipts",
-  text: `SELECT caller, command_id AS "commandId" FROM receipts WHERE at >= $1 ORDER BY at DESC LIMIT $2`,
+  text: `SELECT command_id AS "commandId", at, reply FROM receipts WHERE at >= $1 ORDER BY at DESC LIMIT $2`,
 };
 const DUE_EFFECTS = {
   name: "due_effects",
@@ -171,7 +171,7 @@ export const stateQueries = (db: Database) => ({
     return await db.query<Receipt>(RECEIPTS, [callers, keys.map(({ commandId }) => commandId)]);
   },
 
-  async newestReceipts(since: number, limit: number): Promise<ReceiptKey[]> {
+  async newestReceipts(since: number, limit: number): Promise<Pick<Receipt, "commandId" | "at" | "reply">[]> {
     return await db.query(NEWEST_RECEIPTS, [since, limit]);
   },
 

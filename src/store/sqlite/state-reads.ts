@@ -76,7 +76,7 @@ export function stateReads(db: ReadConnection) {
         }),
       ),
 
-    newestReceipts: (since: number, limit: number): Promise<ReceiptKey[]> =>
+    newestReceipts: (since: number, limit: number) =>
       db.read(() => sql.newestReceipts.all(since, limit).map((row) => ({ ...row }))),
 
     dueEffects: (query: DueQuery): Promise<RunEffect[]> =>
@@ -141,9 +141,9 @@ function statementsOf(db: ReadConnection) {
       SELECT f.id AS floorId, {{receipts: r.$name AS $field}}
       FROM receipts r JOIN floors f USING (floor_key) WHERE r.caller = ? AND r.command_id = ?`),
     ),
-    newestReceipts: db.prepare<ReceiptKey>(`
-      SELECT caller, command_id AS commandId
-      FROM (SELECT caller, command_id, at FROM receipts ORDER BY receipt_key DESC LIMIT ?2) WHERE at >= ?1`),
+    newestReceipts: db.prepare<Pick<Receipt, "commandId" | "at" | "reply">>(`
+      SELECT command_id AS commandId, at, reply
+      FROM (SELECT command_id, at, reply FROM receipts ORDER BY receipt_key DESC LIMIT ?2) WHERE at >= ?1`),
     dueEffects: db.prepare<EffectRow>(`
       SELECT e.id, f.id AS floorId, e.due_at AS dueAt, e.payload
       FROM effects e JOIN floors f USING (floor_key)

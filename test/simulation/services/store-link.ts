@@ -47,6 +47,8 @@ const METHODS = [
   "findMessage",
   "findReceipts",
   "newestReceipts",
+  "newestTime",
+  "listRuns",
   "loadDue",
   "dueEffects",
   "dueAlarms",

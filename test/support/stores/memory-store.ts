@@ -35,6 +35,7 @@ import {
   type Store,
   type StoredFloorPage,
   type StoredMessagePage,
+  type StoredRunPage,
   type StoredSessionView,
   sessionOfWrite,
   type Whereabouts,
@@ -51,13 +52,11 @@ export class MemoryStore implements Store {
   /** Called synchronously with every committed change. */
   onCommit: (change: FloorChange) => void = () => {};
 
-  readonly newestTime = without;
   readonly loadJumps = without;
   readonly saveJumps = without;
   readonly forgetUser = without;
   readonly viewFloor = without;
   readonly listSessions = without;
-  readonly listRuns = without;
   readonly listLogs = without;
   readonly listUsage = without;
   readonly readFloorLogBack = without;
@@ -180,9 +179,19 @@ export class MemoryStore implements Store {
     return keys.flatMap((key) => this.receiptOf(key) ?? []).map((receipt) => ({ ...receipt }));
   }
 
-  async newestReceipts(since: number, limit: number): Promise<ReceiptKey[]> {
+  async newestReceipts(since: number, limit: number): Promise<Receipt[]> {
     const newest = [...this.#tables.receipts.values()].filter(({ at }) => at >= since).slice(-limit);
-    return newest.reverse().map(({ caller, commandId }) => ({ caller, commandId }));
+    return newest.reverse();
+  }
+
+  async newestTime(): Promise<number> {
+    return Math.max(0, ...[...this.#tables.receipts.values()].map(({ at }) => at));
+  }
+
+  /** All sessions: who asks looks for those that have runs. */
+  async listRuns(): Promise<StoredRunPage> {
+    const rows = await this.loadSessions([...this.#tables.sessions.keys()]);
+    return { sessions: rows.map(({ session, memory }) => ({ session, memory, at: 0 })), hasMore: false };
   }
 
   async dueEffects(query: DueQuery): Promise<RunEffect[]> {

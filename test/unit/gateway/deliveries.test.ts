@@ -9,7 +9,8 @@ import { RecentRequests } from "../../../src/gateway/deliveries/recent-requests.
 import type { Identity } from "../../../src/gateway/idempotent-commands.ts";
 import { peerKeyOf } from "../../../src/gateway/streams/silent-peers.ts";
 import type { FloorId, RunId, SessionId } from "../../../src/protocol/ids.ts";
-import type { ReceiptStore } from "../../../src/store/store.ts";
+import type { Session } from "../../../src/protocol/session.ts";
+import type { Store } from "../../../src/store/store.ts";
 import { UnreliableBus } from "../../support/networks/unreliable-bus.ts";
 import { turn, VirtualClock } from "../../support/runner/virtual-clock.ts";
 import { KeptLog } from "../../support/stores/sqlite-place.ts";
@@ -47,14 +48,23 @@ async function makeNodes() {
   const clock = new VirtualClock();
   const silent = new Map<string, number>();
   /** The keys of the commands that were carried out, oldest first. */
-  const stored: { commandId: string; at: number }[] = [];
-  const store: Pick<ReceiptStore, "newestReceipts"> = {
+  const stored: { commandId: string; at: number; reply: string }[] = [];
+  /** The runs that have not ended. */
+  const unfinished: string[] = [];
+  const store: Pick<Store, "newestReceipts" | "newestTime" | "listRuns"> = {
     newestReceipts: async (since, limit) =>
       stored
         .filter(({ at }) => at >= since)
         .slice(-limit)
-        .map(({ commandId }) => ({ caller: "ann", commandId }))
         .reverse(),
+    newestTime: async () => Math.max(0, ...stored.map(({ at }) => at)),
+    listRuns: async () => {
+      const memory = (runId: string) => JSON.stringify({ turns: [{ runId }] });
+      return {
+        sessions: unfinished.map((id) => ({ session: {} as Session, memory: memory(id), at: 0 })),
+        hasMore: false,
+      };
+    },
   };
   const time = () => clock.now();
   const start = async (on: Bus = bus) => {
@@ -79,7 +89,7 @@ async function makeNodes() {
     for (let turns = 0; turns < 12 && !isAdmitted; turns += 1) await turn();
     if (!isAdmitted) await clock.advance(250);
     const { commandId, isKeyed } = await admitted;
-    if (!isKeyed) stored.push({ commandId, at: clock.now() });
+    if (!isKeyed) stored.push({ commandId, at: clock.now(), reply: JSON.stringify({ runId: `run of ${commandId}` }) });
     const end = async (how: Ending) => {
       response.statusCode = how === "fails" ? 503 : 200;
       if (how !== "is lost") response.emit("finish");
@@ -90,7 +100,7 @@ async function makeNodes() {
     const vanish = () => silent.set(peerKeyOf(socket), 100);
     return { command: commandId.split(".")[0]!, end, vanish };
   };
-  return { here: nodes[0]!, there: nodes[1]!, bus, clock, send, start };
+  return { here: nodes[0]!, there: nodes[1]!, bus, clock, send, start, stored, unfinished };
 }
 
 test("the request whose answer was lost is repeated at any node, and one whose answer arrived is over", async () => {
@@ -219,6 +229,20 @@ test("a node that begins again does not know which answers arrived: for 5 s an e
   const third = await start(local);
   await clock.advance(5_001);
   expect((await send(third)).command).toBe("c7");
+});
+
+test("what was committed before the last 100 ms of a node that begins again was answered, unless its run goes on", async () => {
+  const { here, clock, send, start, stored, unfinished } = await makeNodes();
+  await send(here);
+  await send(here, { "user-agent": "waits" });
+  unfinished.push(`run of ${stored[1]!.commandId}`);
+  await clock.advance(101);
+  await send(here, { "user-agent": "last" });
+  here.close();
+  const second = await start(new MemoryBus());
+  expect((await send(second)).command).toBe("c4");
+  expect((await send(second, { "user-agent": "waits" })).command).toBe("c2");
+  expect((await send(second, { "user-agent": "last" })).command).toBe("c3");
 });
 
 test("a marked request of before a node began again counts for 30 s, also if its answer arrived", async () => {
