@@ -41,7 +41,7 @@ export class FloorFeed {
   /** Commit `count` events of a session together. */
   async log(session: string, count = 1, text = "so it goes"): Promise<void> {
     const events = Array.from({ length: count }, () =>
-      this.writer.event("session_updated", { title: text }, { session }),
+      this.writer.event("session_updated", { summary: text }, { session }),
     );
     await this.commit(events);
   }
