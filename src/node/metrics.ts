@@ -228,7 +228,7 @@ export class Metrics implements HostMetrics, WorkerMetrics {
     this.#lags = histogram("interlock_bus_lag_seconds", "time from a commit until a follower receives it", SHORT);
     this.#behind = counter(
       "interlock_followers_behind_total",
-      "times a follower read a commit from the store that the bus had lost",
+      "times a follower read a commit from the store that the bus had lost, not one that was only late",
     );
     this.#slowReaders = counter(
       "interlock_slow_readers_cut_total",

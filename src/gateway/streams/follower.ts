@@ -61,7 +61,7 @@ export interface FollowerOptions {
   pace?: LoopBudget | undefined;
   /** A commit arrived over the bus, this many ms after it was durable. */
   onReceived?: ((lagMs: number) => void) | undefined;
-  /** The bus lost something, so it was read from the store. */
+  /** The bus lost something. What is only on its way does not count, although it may have been read from the store. */
   onBehind?: (() => void) | undefined;
 }
 
@@ -82,6 +82,10 @@ export class Follower {
   /** Events after this `floorSeq` are kept. */
   #keptFrom: FloorSeq = 0;
   #floorSeq: FloorSeq = 0;
+  /** The bus has brought everything up to here, or has lost it. */
+  #heard: FloorSeq = 0;
+  /** A head of the log that the bus had not brought yet, and when that was seen. */
+  #unheard: { head: FloorSeq; seenAt: number } | undefined;
   /** Messages that arrived over the bus before `#floorSeq` was known. */
   #early: FloorMessage[] | undefined = [];
   #catchingUp: Promise<void> | undefined;
@@ -154,9 +158,19 @@ export class Follower {
 
   /** Compare with the head that the store reports, and read what the bus lost (rule C18). */
   learnHead(head: FloorSeq): void {
-    if (head <= this.#floorSeq) return;
-    this.#options.onBehind?.();
-    this.#catchUp();
+    this.#noteUnheard(head);
+    if (head > this.#floorSeq) this.#catchUp();
+  }
+
+  /** A commit is durable before its message is sent: only one that does not come is lost. */
+  #noteUnheard(head: FloorSeq): void {
+    const { now, onBehind } = this.#options;
+    if (this.#unheard && this.#unheard.head > this.#heard) {
+      if (now() - this.#unheard.seenAt < BOUNDS.reconcileMs) return;
+      this.#heard = this.#unheard.head;
+      onBehind?.();
+    }
+    this.#unheard = head > this.#heard ? { head, seenAt: now() } : undefined;
   }
 
   close(): void {
@@ -175,6 +189,7 @@ export class Follower {
     try {
       this.#floorSeq = (await store.heads([this.floorId])).get(this.floorId) ?? 0;
       this.#keptFrom = this.#floorSeq;
+      this.#heard = this.#floorSeq;
       await Promise.all([this.#readDrafts((message) => this.drafts.restore(message)), this.#recall()]);
     } catch (error) {
       this.close();
@@ -234,9 +249,12 @@ export class Follower {
 
   #handleCommit({ prev, last, entries, at }: Extract<FloorMessage, { kind: "commit" }>): void {
     const { now, onReceived, onBehind } = this.#options;
+    if (last > this.#heard) {
+      onReceived?.(Math.max(0, now() - at));
+      if (prev > this.#heard) onBehind?.();
+      this.#heard = last;
+    }
     if (last <= this.#floorSeq) return;
-    onReceived?.(Math.max(0, now() - at));
-    if (prev !== this.#floorSeq && !this.#catchingUp) onBehind?.();
     if (prev !== this.#floorSeq || !entries || this.#catchingUp) return this.#catchUp();
     this.#append(entries, last);
   }

@@ -206,10 +206,14 @@ test("a follower that fails to open leaves nothing behind", async () => {
 function node(store: Store, bus: UnreliableBus) {
   const clock = new VirtualClock();
   const log = new KeptLog();
-  const followers = new Followers({ bus, store, clock, log });
+  const losses = { count: 0 };
+  const onBehind = () => {
+    losses.count += 1;
+  };
+  const followers = new Followers({ bus, store, clock, log, onBehind });
   followers.start();
   onTestFinished(() => followers.stop());
-  return { clock, followers, log };
+  return { clock, followers, log, losses };
 }
 
 test("the followers of a node recover a lost last message within a second", async () => {
@@ -222,6 +226,52 @@ test("the followers of a node recover a lost last message within a second", asyn
   expect(reading.places).toEqual([]);
   await clock.advance(BOUNDS.reconcileMs);
   expect(reading.places).toEqual([2]);
+});
+
+test("a commit whose message is on its way is read at once, and is not counted as lost unless it does not come", async () => {
+  const { store, bus, feed } = await place();
+  const { clock, followers, losses } = node(store, bus);
+  const follower = await followers.join(feed.id);
+  const reading = new Reading(follower);
+  bus.fate = () => "delay";
+  await feed.log("a");
+  await clock.advance(BOUNDS.reconcileMs);
+  expect([reading.places, losses.count]).toEqual([[2], 0]);
+  // A reader's page says so at any time.
+  follower.learnHead(feed.writer.head);
+  await bus.deliverLate();
+  await turn();
+  await clock.advance(2 * BOUNDS.reconcileMs);
+  expect([reading.places, losses.count]).toEqual([[2], 0]);
+  await feed.log("a");
+  await clock.advance(BOUNDS.reconcileMs);
+  expect([reading.places, losses.count]).toEqual([[2, 3], 0]);
+  await clock.advance(BOUNDS.reconcileMs);
+  expect(losses.count).toBe(1);
+  // Once lost, it is not counted again.
+  await bus.deliverLate();
+  await turn();
+  await clock.advance(2 * BOUNDS.reconcileMs);
+  expect([reading.places, losses.count]).toEqual([[2, 3], 1]);
+});
+
+test("a commit that a later message skips is counted as lost at once, also if the store's head was read before", async () => {
+  const { store, bus, feed } = await place();
+  const { clock, followers, losses } = node(store, bus);
+  const reading = new Reading(await followers.join(feed.id));
+  bus.fates.push("lose", "deliver", "lose");
+  await feed.log("a");
+  await feed.log("a");
+  await turn();
+  expect([reading.places, losses.count]).toEqual([[2, 3], 1]);
+  await feed.log("a");
+  await clock.advance(BOUNDS.reconcileMs);
+  expect([reading.places, losses.count]).toEqual([[2, 3, 4], 1]);
+  await feed.log("a");
+  await turn();
+  expect([reading.places, losses.count]).toEqual([[2, 3, 4, 5], 2]);
+  await clock.advance(2 * BOUNDS.reconcileMs);
+  expect(losses.count).toBe(2);
 });
 
 test("the followers of a node catch up at once when the bus is back", async () => {
