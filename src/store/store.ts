@@ -68,7 +68,7 @@ export interface ReceiptStore {
   /** The existing receipts for these keys, in any order. */
   findReceipts(keys: readonly ReceiptKey[]): Promise<Receipt[]>;
   /** The newest receipts of this time (ms) and after it, at most `limit`, newest first. */
-  newestReceipts(since: number, limit: number): Promise<Pick<Receipt, "commandId" | "at" | "reply">[]>;
+  newestReceipts(since: number, limit: number): Promise<NewReceipt[]>;
 }
 
 /** What is to be done at a time: the outbox of effects, and the floors' alarms. */
@@ -473,6 +473,9 @@ export interface Receipt extends ReceiptKey {
   reply: string;
   at: number;
 }
+
+/** What a receipt says without its body. */
+export type NewReceipt = Omit<Receipt, "bodyHash">;
 
 /** A deleted session: its rows are removed, and a tombstone remains for late readers (rule C20). */
 export interface DeletedSession {

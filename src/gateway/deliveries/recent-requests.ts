@@ -8,7 +8,7 @@ import { readMessage, writeMessage } from "../../protocol/internal/bus-message.t
 import type { Reply } from "../../protocol/internal/reply.ts";
 import type { Clock } from "../../shared/ports/clock.ts";
 import { TransientMap } from "../../shared/transient-map.ts";
-import type { Store } from "../../store/store.ts";
+import type { NewReceipt, Store } from "../../store/store.ts";
 import type { Caller } from "../access/caller.ts";
 import { networkOf } from "../http/network-address.ts";
 import { afterNextLoop } from "../http/sockets/stand-still.ts";
@@ -191,12 +191,16 @@ export class RecentRequests {
     const { sessions } = await store.listRuns({ kind: "unfinished", limit: MAX_UNFINISHED });
     const runs = sessions.flatMap(({ session, memory }) => unfinishedRuns(session, memory));
     const unfinished = new Set<string | undefined>(runs.map(({ id }) => id));
+    /** Who sends a floor another command has the answer to the one before. */
+    const lastOf = new Map(receipts.toReversed().map((each) => [senderOf(each), each.commandId]));
     // Oldest first.
-    for (const { commandId, at, reply } of receipts.toReversed()) {
+    for (const { commandId, at, reply, ...sender } of receipts.toReversed()) {
       if (commandId.at(-1 - NAME_LENGTH) !== ".") continue;
       const key = commandId.slice(-NAME_LENGTH);
       if (this.#known.get(key)?.attempts.some((each) => each.commandId === commandId)) continue;
-      const isUnderWay = at >= underWaySince || unfinished.has((JSON.parse(reply) as Reply & { ok: true }).runId);
+      const isLast = lastOf.get(senderOf(sender)) === commandId;
+      const isUnderWay =
+        (isLast && at >= underWaySince) || unfinished.has((JSON.parse(reply) as Reply & { ok: true }).runId);
       const state: DeliveryState = isUnderWay ? "doubtful" : "arrived";
       Object.assign(this.#add(key, commandId), { state, since: this.#startedAt, isOlder: !bus.isLocal });
     }
@@ -328,6 +332,8 @@ export class RecentRequests {
     void this.#options.bus.publish(this.#topic, writeMessage(news));
   }
 }
+
+const senderOf = ({ caller, floorId }: Pick<NewReceipt, "caller" | "floorId">): string => `${floorId} ${caller}`;
 
 /** A client's own name for a request, by which it may be repeated. */
 const ownNameOf = ({ headers }: FastifyRequest): string | undefined => {

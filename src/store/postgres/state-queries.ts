@@ -24,6 +24,7 @@ import type {
   DueQuery,
   FloorRecord,
   Jumps,
+  NewReceipt,
   Receipt,
   ReceiptKey,
   SessionRow,
@@ -68,7 +69,9 @@ const RECEIPTS = {
 };
 const NEWEST_RECEIPTS = {
   name: "newest_receipts",
-  text: `SELECT command_id AS "commandId", at, reply FROM receipts WHERE at >= $1 ORDER BY at DESC LIMIT $2`,
+  text: `
+    SELECT r.caller, r.command_id AS "commandId", f.id AS "floorId", r.at, r.reply
+    FROM receipts r JOIN floors f USING (floor_key) WHERE r.at >= $1 ORDER BY r.at DESC LIMIT $2`,
 };
 const DUE_EFFECTS = {
   name: "due_effects",
@@ -171,7 +174,7 @@ export const stateQueries = (db: Database) => ({
     return await db.query<Receipt>(RECEIPTS, [callers, keys.map(({ commandId }) => commandId)]);
   },
 
-  async newestReceipts(since: number, limit: number): Promise<Pick<Receipt, "commandId" | "at" | "reply">[]> {
+  async newestReceipts(since: number, limit: number): Promise<NewReceipt[]> {
     return await db.query(NEWEST_RECEIPTS, [since, limit]);
   },
 

@@ -24,6 +24,7 @@ import type {
   DueQuery,
   FloorRecord,
   Jumps,
+  NewReceipt,
   Receipt,
   ReceiptKey,
   SessionRow,
@@ -141,9 +142,10 @@ function statementsOf(db: ReadConnection) {
       SELECT f.id AS floorId, {{receipts: r.$name AS $field}}
       FROM receipts r JOIN floors f USING (floor_key) WHERE r.caller = ? AND r.command_id = ?`),
     ),
-    newestReceipts: db.prepare<Pick<Receipt, "commandId" | "at" | "reply">>(`
-      SELECT command_id AS commandId, at, reply
-      FROM (SELECT command_id, at, reply FROM receipts ORDER BY receipt_key DESC LIMIT ?2) WHERE at >= ?1`),
+    newestReceipts: db.prepare<NewReceipt>(`
+      SELECT caller, commandId, floorId, at, reply FROM (
+        SELECT caller, command_id AS commandId, floors.id AS floorId, at, reply
+        FROM receipts JOIN floors USING (floor_key) ORDER BY receipt_key DESC LIMIT ?2) WHERE at >= ?1`),
     dueEffects: db.prepare<EffectRow>(`
       SELECT e.id, f.id AS floorId, e.due_at AS dueAt, e.payload
       FROM effects e JOIN floors f USING (floor_key)

@@ -10,7 +10,7 @@ import type { Identity } from "../../../src/gateway/idempotent-commands.ts";
 import { peerKeyOf } from "../../../src/gateway/streams/silent-peers.ts";
 import type { FloorId, RunId, SessionId } from "../../../src/protocol/ids.ts";
 import type { Session } from "../../../src/protocol/session.ts";
-import type { Store } from "../../../src/store/store.ts";
+import type { NewReceipt, Store } from "../../../src/store/store.ts";
 import { UnreliableBus } from "../../support/networks/unreliable-bus.ts";
 import { turn, VirtualClock } from "../../support/runner/virtual-clock.ts";
 import { KeptLog } from "../../support/stores/sqlite-place.ts";
@@ -48,7 +48,7 @@ async function makeNodes() {
   const clock = new VirtualClock();
   const silent = new Map<string, number>();
   /** The keys of the commands that were carried out, oldest first. */
-  const stored: { commandId: string; at: number; reply: string }[] = [];
+  const stored: NewReceipt[] = [];
   /** The runs that have not ended. */
   const unfinished: string[] = [];
   const store: Pick<Store, "newestReceipts" | "newestTime" | "listRuns"> = {
@@ -89,7 +89,10 @@ async function makeNodes() {
     for (let turns = 0; turns < 12 && !isAdmitted; turns += 1) await turn();
     if (!isAdmitted) await clock.advance(250);
     const { commandId, isKeyed } = await admitted;
-    if (!isKeyed) stored.push({ commandId, at: clock.now(), reply: JSON.stringify({ runId: `run of ${commandId}` }) });
+    if (!isKeyed) {
+      const reply = JSON.stringify({ runId: `run of ${commandId}` });
+      stored.push({ caller, commandId, at: clock.now(), reply, floorId: `u:${sent}` as FloorId });
+    }
     const end = async (how: Ending) => {
       response.statusCode = how === "fails" ? 503 : 200;
       if (how !== "is lost") response.emit("finish");
@@ -238,9 +241,13 @@ test("what was committed before the last 100 ms of a node that begins again was 
   unfinished.push(`run of ${stored[1]!.commandId}`);
   await clock.advance(101);
   await send(here, { "user-agent": "last" });
+  await send(here, { "user-agent": "went on" });
+  // Its client has sent this floor another command since.
+  stored.push({ ...stored.at(-1)!, commandId: "keyed" });
   here.close();
   const second = await start(new MemoryBus());
-  expect((await send(second)).command).toBe("c4");
+  expect((await send(second, { "user-agent": "went on" })).command).toBe("c5");
+  expect((await send(second)).command).toBe("c6");
   expect((await send(second, { "user-agent": "waits" })).command).toBe("c2");
   expect((await send(second, { "user-agent": "last" })).command).toBe("c3");
 });
