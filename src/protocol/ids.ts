@@ -11,10 +11,7 @@ const NO_CONTROL = /^[^\u0000-\u001f\u007f-\u009f]{1,128}$/;
 /** The properties that every object has. */
 const RESERVED: ReadonlySet<string> = new Set(Object.getOwnPropertyNames(Object.prototype));
 
-/**
- * A session's id. It is an object key among the arbiter's children, so `__proto__`, `constructor` and the like are
- * refused.
- */
+/** A session's id. It is a key of objects, so `__proto__`, `constructor` and the like are refused. */
 export const SessionId = z
   .string()
   .regex(ID, "1 to 64 of A-Z a-z 0-9 _ -")
@@ -32,7 +29,7 @@ export type RunId = z.infer<typeof RunId>;
 export const RequestId = z.string().regex(ID).brand<"RequestId">();
 export type RequestId = z.infer<typeof RequestId>;
 
-/** The id of an effect: a run or a timer. Each request for one gets a new id (rule C7). Contains no `:`. */
+/** The id of an effect: a run that a worker is to do. Each request for one gets a new id (rule C7). Contains no `:`. */
 export const EffectId = z
   .string()
   .regex(/^[A-Za-z0-9_.-]{1,128}$/)

@@ -153,7 +153,6 @@ export class JobWriter {
     return change.along ? this.#writeBoth(change, change.along) : this.#changes.write(change);
   }
 
-  /** Write the change, if what it adds to budgets stays within them. */
   /** Count in all budgets and write the change, or nothing of both (W7). */
   #writeCounted(job: ChangeJob, budgets: readonly BudgetCount[]): WriteOutcome {
     this.#db.exec("SAVEPOINT counted");
