@@ -1,4 +1,4 @@
-import { lazy, Suspense, useEffect, useEffectEvent, useMemo, useState } from "react";
+import { lazy, Suspense, useEffectEvent, useLayoutEffect, useMemo, useState } from "react";
 import type { ClientError } from "../../src/client/client-error.ts";
 import { type ConversationView, toolKeyOf } from "../../src/client/conversation-reader.ts";
 import type { SessionLiveView } from "../../src/client/live/live-session.ts";
@@ -31,7 +31,7 @@ const SessionMachine = lazy(async () => ({ default: (await import("./facts/sessi
 export function SessionView() {
   const { say } = useWords();
   const { sessionId, isLive } = useHere();
-  const { view, deleted, leave } = useDeleted();
+  const { view, deleted, prepare, leave } = useDeleted();
   return (
     <section
       ref={view}
@@ -47,7 +47,9 @@ export function SessionView() {
           <p>{say("session.choose")}</p>
         </div>
       )}
-      {sessionId !== undefined && isLive && <LiveConversation key={sessionId} id={sessionId} onDeleted={leave} />}
+      {sessionId !== undefined && isLive && (
+        <LiveConversation key={sessionId} id={sessionId} onDelete={prepare} onDeleted={leave} />
+      )}
       {sessionId !== undefined && !isLive && <PastConversation id={sessionId} />}
     </section>
   );
@@ -55,11 +57,12 @@ export function SessionView() {
 
 interface LiveProps {
   id: string;
+  onDelete: () => void;
   onDeleted: (session: Deleted) => void;
 }
 
 /** The session's stream; tool calls from before it was opened come from the floor's log. */
-function LiveConversation({ id, onDeleted }: LiveProps) {
+function LiveConversation({ id, onDelete, onDeleted }: LiveProps) {
   const { say } = useWords();
   const client = useClient();
   const { log, recent } = useHere();
@@ -77,7 +80,7 @@ function LiveConversation({ id, onDeleted }: LiveProps) {
   const isGone = isDeleted || isDeletion(recent.findLast(({ sessionId }) => sessionId === id));
   const leave = useEffectEvent(() => session && onDeleted(session));
   // The streams may report it before the answer, or without one.
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (isGone && isDeleting) leave();
   }, [isGone, isDeleting]);
   if (isGone) return isDeleting ? undefined : <Placeholder text={say("session.deleted")} />;
@@ -96,6 +99,7 @@ function LiveConversation({ id, onDeleted }: LiveProps) {
       setHasOlder(page.hasMore);
     });
   const remove = async () => {
+    onDelete();
     setDeleting(true);
     try {
       await client.deleteSession(id);

@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from "react";
+import { useLayoutEffect, useRef, useState } from "react";
 import type { Session } from "../../src/protocol/session.ts";
 import { useHere } from "../moment/here.tsx";
 import { parseAddress, replaceAddress } from "../shell/address.ts";
@@ -6,13 +6,17 @@ import { rowBesideCurrent } from "../shell/row-keys.ts";
 
 export type Deleted = Pick<Session, "id" | "floorId" | "title">;
 
-/** The session that was last deleted in this view, until another one is opened, and a function that leaves the view. */
+/**
+ * The session that was last deleted in this view, until another one is opened, a function that is called before a
+ * session is deleted, and one that leaves the view afterwards.
+ */
 export function useDeleted() {
   const { linkTo, sessionId, floorId } = useHere();
   const [deleted, setDeleted] = useState<Deleted>();
   const view = useRef<HTMLElement>(null);
   const nextRow = useRef<HTMLElement>(undefined);
-  useEffect(() => {
+  // In the commit that removes the question: later, the keeper of the focus would have moved it elsewhere.
+  useLayoutEffect(() => {
     if (!deleted) return;
     if (floorId !== deleted.floorId || (sessionId ?? deleted.id) !== deleted.id) return setDeleted(undefined);
     // The question had the focus, and was removed with the session. A focus elsewhere is kept.
@@ -20,14 +24,18 @@ export function useDeleted() {
     const row = nextRow.current?.isConnected ? nextRow.current : undefined;
     (row ?? view.current?.querySelector<HTMLElement>("section[tabindex]"))?.focus();
   }, [deleted, sessionId, floorId]);
+  // The list may lose the session's row before the view is left.
+  const prepare = () => {
+    nextRow.current = rowBesideCurrent();
+  };
   const leave = (session: Deleted) => {
     // The answer may come after the user opened something else, which then stays.
     const shown = parseAddress(location.hash);
     if (shown.view !== "session" || shown.rest[1] !== session.id) return;
-    nextRow.current = rowBesideCurrent();
+    nextRow.current = rowBesideCurrent() ?? nextRow.current;
     setDeleted(session);
     // The list replaces the session's entry in the browser's history, because the entry leads to a deleted session.
     replaceAddress(linkTo("session", { floorId: session.floorId, at: undefined }));
   };
-  return { view, deleted, leave };
+  return { view, deleted, prepare, leave };
 }

@@ -106,6 +106,27 @@ describePage("deleting a session", (open) => {
     await gone(page.getByText("“now” was deleted."));
   });
 
+  test("the focus moves to the next row also if the page is slow to draw what follows a deletion", async () => {
+    const dee = new E2eClient(node);
+    await dee.create("music", { title: "later" });
+    const { id, floorId } = await dee.hold("general", { title: "now" });
+    const page = await open(addressOf(node, "session", { floorId, id }), { expected });
+    // The keeper of the focus does not wait for it.
+    await page.addInitScript(() => {
+      const { setTimeout } = window;
+      window.setTimeout = ((run: () => void, ms?: number) =>
+        ms === 50 ? void queueMicrotask(run) : setTimeout(run, ms)) as typeof window.setTimeout;
+    });
+    await page.reload();
+    const list = page.getByRole("region", { name: "Sessions" }).first();
+    await shown(list.getByRole("link", { name: /^later/ }));
+    await ask(page);
+    await page.getByRole("button", { name: EN.yes, exact: true }).press("Enter");
+    await isLeft(page, id);
+    await gone(list.getByRole("link", { name: /^now/ }));
+    await hasFocus(list.getByRole("link", { name: /^later/ }));
+  });
+
   test("the list is shown after a deletion on a narrow screen, and has the focus", async () => {
     const cay = new E2eClient(node);
     const { id, floorId } = await cay.create("general", { title: "only one" });
