@@ -113,9 +113,9 @@ describePage("deleting a session", (open) => {
     const page = await open(addressOf(node, "session", { floorId, id }), { expected });
     // The keeper of the focus does not wait for it.
     await page.addInitScript(() => {
-      const { setTimeout } = window;
-      window.setTimeout = ((run: () => void, ms?: number) =>
-        ms === 50 ? void queueMicrotask(run) : setTimeout(run, ms)) as typeof window.setTimeout;
+      const { setTimeout } = globalThis;
+      globalThis.setTimeout = ((run: () => void, ms?: number) =>
+        ms === 50 ? void queueMicrotask(run) : setTimeout(run, ms)) as typeof globalThis.setTimeout;
     });
     await page.reload();
     const list = page.getByRole("region", { name: "Sessions" }).first();
