@@ -199,8 +199,9 @@ export class RecentRequests {
       const key = commandId.slice(-NAME_LENGTH);
       if (this.#known.get(key)?.attempts.some((each) => each.commandId === commandId)) continue;
       const isLast = lastOf.get(senderOf(sender)) === commandId;
-      const isUnderWay =
-        (isLast && at >= underWaySince) || unfinished.has((JSON.parse(reply) as Reply & { ok: true }).runId);
+      const { runId } = JSON.parse(reply) as Reply & { ok: true };
+      // A run that ended had begun after its request was answered, or its whole answer ended with it.
+      const isUnderWay = runId === undefined ? isLast && at >= underWaySince : unfinished.has(runId);
       const state: DeliveryState = isUnderWay ? "doubtful" : "arrived";
       Object.assign(this.#add(key, commandId), { state, since: this.#startedAt, isOlder: !bus.isLocal });
     }

@@ -90,7 +90,8 @@ async function makeNodes() {
     if (!isAdmitted) await clock.advance(250);
     const { commandId, isKeyed } = await admitted;
     if (!isKeyed) {
-      const reply = JSON.stringify({ runId: `run of ${commandId}` });
+      const isRun = headers["user-agent"] === "waits" || headers["user-agent"] === "read";
+      const reply = JSON.stringify(isRun ? { runId: `run of ${commandId}` } : {});
       stored.push({ caller, commandId, at: clock.now(), reply, floorId: `u:${sent}` as FloorId });
     }
     const end = async (how: Ending) => {
@@ -241,13 +242,15 @@ test("what was committed before the last 100 ms of a node that begins again was 
   unfinished.push(`run of ${stored[1]!.commandId}`);
   await clock.advance(101);
   await send(here, { "user-agent": "last" });
+  await send(here, { "user-agent": "read" });
   await send(here, { "user-agent": "went on" });
   // Its client has sent this floor another command since.
   stored.push({ ...stored.at(-1)!, commandId: "keyed" });
   here.close();
   const second = await start(new MemoryBus());
-  expect((await send(second, { "user-agent": "went on" })).command).toBe("c5");
-  expect((await send(second)).command).toBe("c6");
+  expect((await send(second, { "user-agent": "went on" })).command).toBe("c6");
+  expect((await send(second, { "user-agent": "read" })).command).toBe("c7");
+  expect((await send(second)).command).toBe("c8");
   expect((await send(second, { "user-agent": "waits" })).command).toBe("c2");
   expect((await send(second, { "user-agent": "last" })).command).toBe("c3");
 });
