@@ -2,6 +2,7 @@ import { acceptsTurns, type Catalog } from "../config/catalog/catalog.ts";
 import { type AgentId, type FloorId, type SessionId, userOf } from "../protocol/ids.ts";
 import type { Routed } from "../protocol/routed.ts";
 import type { Session } from "../protocol/session.ts";
+import { isAudibleState } from "../protocol/written-state.ts";
 import { isQuestion } from "../routing/question.ts";
 import { type RouteAnswer, type RouteQuestion, route } from "../routing/route.ts";
 import type { Clock } from "../shared/ports/clock.ts";
@@ -40,8 +41,6 @@ interface Heard {
 export interface Choice {
   routed: Routed;
   continued?: SessionId | undefined;
-  /** Whether that session is heard already, so that nothing has to be decided. */
-  isHeard: boolean;
 }
 
 /** Finds the agent that hears a sentence, by the rows of the catalogue's `routing` (src/routing/route.ts). */
@@ -88,14 +87,9 @@ export class Sentences {
       step = steps.next(answer);
     }
     const { routed, sessionId } = step.value;
-    const heardId = await this.#findHeard(heard, routed.agent);
-    const continued = sessionId ?? heardId;
+    const continued = sessionId ?? (await this.#findHeard(heard, routed.agent));
     const took = Math.round(stopwatch.now() - begunAt);
-    return {
-      routed: { ...routed, ...(asked.length > 0 && { asked }), took },
-      continued,
-      isHeard: heardId !== undefined && continued === heardId,
-    };
+    return { routed: { ...routed, ...(asked.length > 0 && { asked }), took }, continued };
   }
 
   async #answer(question: RouteQuestion, heard: Heard, catalog: Catalog): Promise<RouteAnswer> {
@@ -106,29 +100,31 @@ export class Sentences {
 
   /** The agent's session that is heard on the floor: a new one would have to take the floor from it. */
   async #findHeard(heard: Heard, agentId: AgentId | undefined): Promise<SessionId | undefined> {
-    const { caller, floorId, workspaceId, mayContinue } = heard;
+    if (!heard.mayContinue || agentId === undefined) return undefined;
+    return (await this.#findRecent(heard, ({ state }) => isAudibleState(state), agentId))?.id;
+  }
+
+  /** The first of the sessions on the floor and in the workspace that fits, the newest activity first. */
+  async #findRecent(
+    { caller, floorId, workspaceId }: Heard,
+    fits: (session: Session) => boolean,
+    agentId?: AgentId,
+  ): Promise<Session | undefined> {
     const userId = userOf(floorId);
-    if (!mayContinue || agentId === undefined || userId === undefined) return undefined;
+    if (userId === undefined) return undefined;
     const query = { page: 0, pageSize: RECENT_SESSIONS, userId, agentId, includeArchived: false };
     const { sessions } = await this.#options.visibleTo(caller).list(query);
-    const isHeard = ({ state }: Session) => state === "active" || state === "ducked";
-    return sessions.find((each) => each.floorId === floorId && each.workspaceId === workspaceId && isHeard(each))?.id;
+    return sessions.find((each) => each.floorId === floorId && each.workspaceId === workspaceId && fits(each));
   }
 
   /** The session that spoke last on the floor, if it asked, or was spoken to, within this time. */
   async #findContinued(heard: Heard, catalog: Catalog, withinMs: number): Promise<RouteAnswer> {
-    const { caller, floorId, workspaceId } = heard;
-    const userId = userOf(floorId);
-    if (userId === undefined) return undefined;
-    const sessions = this.#options.visibleTo(caller);
-    const query = { page: 0, pageSize: RECENT_SESSIONS, userId, includeArchived: false };
-    const recent = (await sessions.list(query)).sessions;
-    const last = recent.find((session) => {
-      const agent = catalog.agents.get(session.agentId);
-      const isHere = session.floorId === floorId && session.workspaceId === workspaceId;
-      return isHere && session.messageCount > 0 && agent !== undefined && acceptsTurns(agent);
+    const last = await this.#findRecent(heard, ({ agentId, messageCount }) => {
+      const agent = catalog.agents.get(agentId);
+      return messageCount > 0 && agent !== undefined && acceptsTurns(agent);
     });
     if (!last) return undefined;
+    const sessions = this.#options.visibleTo(heard.caller);
     const since = this.#options.clock.now() - withinMs;
     return (await this.#isOpen(sessions, last.id, since)) ? { sessionId: last.id, agentId: last.agentId } : undefined;
   }

@@ -6,7 +6,7 @@ import type { Logger } from "../shared/ports/logger.ts";
 import { backoffMs, every, within } from "../shared/waiting.ts";
 import type { ClaimedNotice, DisabledHook, NoticeStore } from "../store/store.ts";
 import { disabledSince, receiverOf } from "./disabled.ts";
-import type { SendResult } from "./sender.ts";
+import { GONE, type SendResult } from "./sender.ts";
 import type { SentMessage } from "./signature.ts";
 
 /** How often each hook is looked through for what is due, in ms: for retries, and for what a lost node left. */
@@ -24,8 +24,6 @@ const DAY_MS = 86_400_000;
 const MAX_PENDING = 10_000;
 /** Notices that are dropped with one statement. */
 const DROP_PAGE = 5_000;
-/** The status with which a receiver says that nothing is to be sent to it any more, as Standard Webhooks has it. */
-const GONE = 410;
 
 /** What became of notices. */
 export type NoticeOutcome = "accepted" | "failed" | "dropped";

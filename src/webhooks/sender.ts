@@ -7,6 +7,8 @@ import type { Clock } from "../shared/ports/clock.ts";
 import { createAddressCheck, guardLookup } from "../system/public-address.ts";
 import { type SentMessage, signedHeaders } from "./signature.ts";
 
+/** The status with which a receiver says that nothing is to be sent to it any more, as Standard Webhooks has it. */
+export const GONE = 410;
 /** Bytes of an answer that are read, and thrown away, so that its connection can be used again. */
 const MAX_ANSWER_BYTES = 65_536;
 const MAX_HEADER_BYTES = 16_384;
@@ -145,5 +147,5 @@ function resultOf({ statusCode: status = 0, headers }: IncomingMessage): SendRes
 
 function meaningOf(status: number): string {
   if (status >= 300 && status < 400) return ", a redirect, which is not followed";
-  return status === 410 ? ": the receiver is gone" : "";
+  return status === GONE ? ": the receiver is gone" : "";
 }

@@ -191,16 +191,16 @@ export class RecentRequests {
     const { sessions } = await store.listRuns({ kind: "unfinished", limit: MAX_UNFINISHED });
     const runs = sessions.flatMap(({ session, memory }) => unfinishedRuns(session, memory));
     const unfinished = new Set<string | undefined>(runs.map(({ id }) => id));
+    const oldestFirst = receipts.toReversed();
     /** Who sends a floor another command has the answer to the one before. */
-    const lastOf = new Map(receipts.toReversed().map((each) => [senderOf(each), each.commandId]));
-    // Oldest first.
-    for (const { commandId, at, reply, ...sender } of receipts.toReversed()) {
+    const lastOf = new Map(oldestFirst.map((each) => [senderOf(each), each.commandId]));
+    for (const { commandId, at, reply, ...sender } of oldestFirst) {
       if (commandId.at(-1 - NAME_LENGTH) !== ".") continue;
       const key = commandId.slice(-NAME_LENGTH);
       if (this.#known.get(key)?.attempts.some((each) => each.commandId === commandId)) continue;
       const isLast = lastOf.get(senderOf(sender)) === commandId;
       const { runId } = JSON.parse(reply) as Reply & { ok: true };
-      // A run that ended had begun after its request was answered, or its whole answer ended with it.
+      // The answer to a request whose run has ended was given when the run began, or when it ended.
       const isUnderWay = runId === undefined ? isLast && at >= underWaySince : unfinished.has(runId);
       const state: DeliveryState = isUnderWay ? "doubtful" : "arrived";
       Object.assign(this.#add(key, commandId), { state, since: this.#startedAt, isOlder: !bus.isLocal });

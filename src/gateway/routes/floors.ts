@@ -12,6 +12,7 @@ import { localeOf } from "../../protocol/locale.ts";
 import { logPosition, parseLogPosition } from "../../protocol/position.ts";
 import { Routed } from "../../protocol/routed.ts";
 import { Session } from "../../protocol/session.ts";
+import { isAudibleState } from "../../protocol/written-state.ts";
 import type { Clock } from "../../shared/ports/clock.ts";
 import type { StoreEpoch } from "../../store/store.ts";
 import type { VisibleSessions } from "../access/visible-sessions.ts";
@@ -322,13 +323,17 @@ export function floorRoutes(
     },
     async (request) => {
       const caller = await context.authenticate(request);
-      const floorId = await context.visibleTo(caller).floor(request.params.id);
+      const sessions = context.visibleTo(caller);
+      const floorId = await sessions.floor(request.params.id);
       const { agentId: named, content, workspaceId } = request.body;
       const choice =
         content === undefined ? undefined : await sentences.choose(caller, content, { floorId, workspaceId });
       const name = named ?? choice?.routed.agent;
       const heard = choice && { routed: choice.routed, sessionId: choice.continued };
-      if (name === undefined || choice?.isHeard) return { success: true as const, ...heard };
+      if (name === undefined) return { success: true as const, ...heard };
+      // Nothing has to be decided for a session that is heard already.
+      if (choice?.continued !== undefined && isAudibleState((await sessions.view(choice.continued, 0)).session.state))
+        return { success: true as const, ...heard };
       const agentId = findAgent(context.catalog(), name, workspaceId)?.id ?? name;
       const locale = localeOf(request.headers["accept-language"]);
       const whatIf = { type: "floor.what_if" as const, agentId, locale };
