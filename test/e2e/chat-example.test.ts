@@ -3,9 +3,8 @@ import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { type RunningChat, startChat } from "../../examples/chat/start-chat.ts";
 import { describeInChromium } from "../support/browsers/chromium.ts";
-import { describeInFirefox, type FirefoxPage } from "../support/browsers/firefox.ts";
+import { describeInFirefox, type FirefoxPage, findInPage } from "../support/browsers/firefox.ts";
 import { writeTemporary } from "../support/clients/callers.ts";
-import { PATIENCE_MS } from "../support/runner/patience.ts";
 
 const CATALOGUE = new URL("../../examples/chat/catalogue.yaml", import.meta.url);
 let chat: RunningChat;
@@ -138,21 +137,6 @@ describeInChromium("the chat example", (open) => {
   });
 });
 
-/** Waits in the page until an element contains the text; clicks it if `press` is set. */
-const find = ({ evaluate }: FirefoxPage, selector: string, text: string, press = false) =>
-  evaluate(`new Promise((found, fail) => {
-    const until = Date.now() + ${PATIENCE_MS};
-    const look = () => {
-      const parts = [...document.querySelectorAll(${JSON.stringify(selector)})];
-      const part = parts.find(({ textContent }) => textContent.includes(${JSON.stringify(text)}));
-      if (!part && Date.now() > until) return fail(new Error(${JSON.stringify(text)} + "\\n" + document.body.innerText));
-      if (!part) return void requestAnimationFrame(look);
-      if (${press}) part.click();
-      found(part.textContent);
-    };
-    look();
-  })`);
-
 /** Types into a field as a user does: React listens to the browser's own events. */
 const type = ({ evaluate }: FirefoxPage, selector: string, text: string) =>
   evaluate(`(() => {
@@ -168,19 +152,19 @@ describeInFirefox("the chat example in Firefox", (start) => {
     const firefox = await start();
     onTestFinished(() => firefox.stop());
     const page = await firefox.open(chat.url);
-    await find(page, "button", "Sign in");
+    await findInPage(page, "button", "Sign in");
     await type(page, "[name=user]", "bob");
     await type(page, "[name=password]", "canal");
-    await find(page, "button", "Sign in", true);
-    await find(page, "nav button", "Booking desk", true);
-    await find(page, "main", "Say something to the booking desk.");
+    await findInPage(page, "button", "Sign in", true);
+    await findInPage(page, "nav button", "Booking desk", true);
+    await findInPage(page, "main", "Say something to the booking desk.");
     await type(page, "textarea", "A table, please");
-    await find(page, "button:enabled", "Send", true);
-    await find(page, "fieldset", "Café Jansen");
+    await findInPage(page, "button:enabled", "Send", true);
+    await findInPage(page, "fieldset", "Café Jansen");
     const tab = await firefox.open(chat.url);
-    await find(tab, "nav button", "asks you", true);
-    await find(tab, "fieldset button", "Approve", true);
-    await find(tab, "[role=log] article", "today at 19:30.");
+    await findInPage(tab, "nav button", "asks you", true);
+    await findInPage(tab, "fieldset button", "Approve", true);
+    await findInPage(tab, "[role=log] article", "today at 19:30.");
     expect(tab.faults).toEqual([]);
   });
 });

@@ -1,34 +1,7 @@
-import { afterEach, describe, expect, test, vi } from "vitest";
-import { LEFT_OUT, planted } from "../support/floors/left-out-rules.ts";
+import { describe, expect, test } from "vitest";
 import type { Outcome } from "./history.ts";
 import { PLANTED } from "./planted.ts";
 import { playMany, report } from "./play-many.ts";
-
-const faulty = vi.hoisted(() => () => import("../support/floors/left-out-rules.ts"));
-vi.mock("../../src/actors/floor/arbitration.ts", async (load) =>
-  (await faulty()).withFaults("arbitration", await load()),
-);
-vi.mock("../../src/actors/floor/rearrangement.ts", async (load) =>
-  (await faulty()).withFaults("rearrangement", await load()),
-);
-vi.mock("../../src/actors/session/turns.ts", async (load) => (await faulty()).withFaults("turns", await load()));
-vi.mock("../../src/actors/session/session-deadlines.ts", async (load) =>
-  (await faulty()).withFaults("deadlines", await load()),
-);
-
-/**
- * The rules with a letter that are visible in a log whose catalogue stays as it is. `invariants.property.test.ts`
- * leaves out the others, too. With each, a history that finds it.
- */
-const VISIBLE: [rule: keyof typeof LEFT_OUT, foundBy: number][] = [
-  ["R: no session is replaced", 4],
-  ["W: a blocked session does not wait", 1],
-  ["Y: no session gives way by yields_to", 29],
-  ["S: a floor does not settle", 1],
-  ["H: no session is heard for too long", 1],
-  ["H: those that are heard do not finish", 1],
-  ["A: a turn that is not done does not give the floor back", 4],
-];
 
 /**
  * A planted fault is found within this many histories of its theme; `simulation.test.ts` finds none in as many without
@@ -45,18 +18,6 @@ describe("the simulation", () => {
   test.each(Object.entries(PLANTED))("the simulation finds a system that %s", async (_, staging) => {
     const found = await find(staging);
     expect(found?.broken).toBeDefined();
-  });
-
-  describe("a rule that is left out", () => {
-    afterEach(() => {
-      planted.fault = undefined;
-    });
-
-    test.each(VISIBLE)("the simulation finds a floor without a rule: %s", async (fault, foundBy) => {
-      planted.fault = LEFT_OUT[fault];
-      const found = await find({ theme: "together", foundBy });
-      expect(found?.broken).toBeDefined();
-    });
   });
 });
 

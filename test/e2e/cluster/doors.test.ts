@@ -1,4 +1,3 @@
-import { createMCPClient } from "@ai-sdk/mcp";
 import { lastAssistantMessageIsCompleteWithApprovalResponses } from "ai";
 import OpenAI from "openai";
 import { expect, test } from "vitest";
@@ -13,7 +12,6 @@ import { beforeTries } from "../../support/runner/before-tries.ts";
 const SLOW = { name: "slow", adapter: { kind: "scripted", replies: [{ say: ["tock "], delay: "50ms", repeat: 60 }] } };
 const CATALOG = { agents: [scripted("general", { priority: 40 }), SLOW] };
 const ALL = "tock ".repeat(60);
-const WHOLE = "tick ".repeat(40);
 
 describeClusters("the doors of several gateways", (servers) => {
   const atEnd = atEndOfSuite();
@@ -159,41 +157,5 @@ describeClusters("the doors of several gateways", (servers) => {
     // The abort does not wait for the worker's last report (rule C12).
     await until(async () => (await contents(session)).at(-1) === "♪ ");
     expect(await contents(session)).toEqual(["play", "♪ "]);
-  });
-
-  test("a response is continued at another gateway by its id, and its question is answered there", async () => {
-    const first = await openai(here).responses.create({ model: "general", input: "hello" });
-    const run = openai(there).responses.stream({ model: "general", input: "ask", previous_response_id: first.id });
-    const asked = await run.finalResponse();
-    const call = asked.output.find(({ type }) => type === "function_call") as OpenAI.Responses.ResponseFunctionToolCall;
-    const input = [{ type: "function_call_output" as const, call_id: call.call_id, output: "a" }];
-    const last = await openai(here).responses.create({ model: "general", input, previous_response_id: asked.id });
-    expect(last.output_text).toBe("You chose a.");
-    expect(await contents(first.metadata!["session"]!)).toEqual(["hello", "Hello there.", "ask", "You chose a."]);
-  });
-
-  test("an MCP client asks for the floor at one gateway, speaks at another, and reads at the first", async () => {
-    const call = async (node: ChildServer, name: string, input: object) => {
-      const client = await createMCPClient({ transport: { type: "http", url: `${node.url}/mcp` } });
-      const tools = await client.tools();
-      const options = { toolCallId: "1", messages: [], context: undefined as never };
-      const result = (await tools[name]!.execute(input as never, options)) as { structuredContent: unknown };
-      await client.close();
-      return result.structuredContent as {
-        sessionId: string;
-        text: string;
-        isRunning: boolean;
-        holder: { sessionId: string };
-      };
-    };
-    const userId = newId();
-    const { sessionId } = await call(here, "ask_for_floor", { agentId: "general", userId });
-    expect(await call(there, "speak", { sessionId, content: "count", waitSeconds: 0 })).toMatchObject({
-      isRunning: true,
-    });
-    expect(await call(here, "read_reply", { sessionId })).toMatchObject({ text: WHOLE, isRunning: false });
-    expect((await call(there, "read_floor", { userId })).holder.sessionId).toBe(sessionId);
-    await call(there, "give_up_floor", { sessionId });
-    expect((await call(here, "read_floor", { userId })).holder).toBeNull();
   });
 });

@@ -27,7 +27,6 @@ const AGENTS = [
   { name: "deleter", adapter: deletes },
   { name: "once", adapter: { ...deletes, restartable: false } },
 ];
-const _SUMMARY = "A trip to Oslo\n\nThe user flies to Oslo on Friday.";
 
 describeClusters("a lost worker", (servers) => {
   const atEnd = atEndOfSuite();
@@ -43,15 +42,12 @@ describeClusters("a lost worker", (servers) => {
     models = await makeDelegatingModels(provider.baseUrl);
     atEnd(models.remove);
     const adapter = { kind: "ai-sdk", provider: "openai-compatible", model: "m", base_url: provider.baseUrl };
-    const model = { name: "model", adapter: { ...adapter, summary: { after: 1, keep: 0 } } };
-    const modes = [{ name: "talk" }, { name: "work", tools: ["clock"] }];
-    const choosing = { name: "choosing", tools: ["clock"], modes, adapter };
     const patient = { ...adapter, next_token_timeout: "1h" };
     const singers = [
       { name: "singer", adapter: { ...patient, model: "singer", restartable: true } },
       { name: "teller", adapter: { ...patient, model: "teller" } },
     ];
-    const agents = [...AGENTS, ...singers, model, choosing, ...models.agents];
+    const agents = [...AGENTS, ...singers, ...models.agents];
     cluster = await Cluster.make(servers, { catalog: { agents, mcp_servers: models.mcp_servers }, atEnd });
     [gateway, , ...workers] = await cluster.startAll(["gateway"], ["orchestrator"], ["worker"], ["worker"], ["worker"]);
   });
@@ -260,10 +256,4 @@ describeClusters("a lost worker", (servers) => {
     expect((await gateway.post(`/runs/${runId}/cancel`)).status).toBe(404);
     reader.check();
   });
-
-  async function _talk(sessionId: string, ...replies: string[]): Promise<void> {
-    provider.willReply(...replies.map((text) => ({ kind: "stream" as const, text: [text] })));
-    const runId = await say(gateway, sessionId);
-    await gateway.follow(sessionId, ({ type, data }) => type === "complete" && data["runId"] === runId);
-  }
 });

@@ -165,27 +165,6 @@ test("nothing is pruned by a clock that has just jumped", async () => {
   expect(bound.state).toBe("created");
 });
 
-test("nothing is pruned when the node is restarted after its clock jumped", async () => {
-  const { file, remove } = await makeFolder();
-  onTestFinished(remove);
-  const settings = { INTERLOCK_STORE: `sqlite:${file}` };
-  const first = await NodeUnderTest.start({ agents, settings });
-  const ann = new E2eClient(first);
-  const { id } = await ann.hold("general");
-  const key = "before-the-jump";
-  const said = await ann.say(id, "hello", { id: "m1" }, { key });
-  await pass(30 * SECOND);
-  await learnTheTime();
-  await pass(SECOND);
-  await whileTimePasses(first.stop());
-  const second = await whileTimePasses(startNode(settings));
-  // The hour of pruning comes several times.
-  await pass(3 * MINUTE);
-  const again = new E2eClient(second);
-  await again.create("general");
-  expect((await again.say(id, "hello", { id: "m1" }, { key })).text).toBe(said.text);
-});
-
 test("after the clock was far ahead for a moment, tokens are valid by the time that is right, also when the node is restarted", async () => {
   const secret = "0123456789abcdef0123456789abcdef";
   const path = await writeTemporary("secret", secret, onTestFinished);
@@ -242,22 +221,6 @@ test("a limit of requests is for its time, also after the clock was set back", a
   await pass(2 * SECOND);
   vi.setSystemTime(TODAY);
   expect(await ask()).toEqual("429 after 58 s");
-});
-
-test("a clock that was set back, or drifts slightly, has no effect on sessions", async () => {
-  const node = await startNode();
-  const ann = new E2eClient(node);
-  const { id } = await ann.hold("brief");
-  const stream = await ann.follow(id);
-  vi.setSystemTime(BOOT - HOUR);
-  await pass(MINUTE - SECOND);
-  vi.setSystemTime(BOOT + 2 * SECOND);
-  await pass(30 * SECOND);
-  expect((await ann.see(id)).state).toBe("active");
-  await pass(MINUTE);
-  const paused = await stream.findState(id, "paused");
-  const [created] = stream.events;
-  expect(Date.parse(paused.timestamp) - Date.parse(created!.timestamp)).toBeGreaterThanOrEqual(2 * MINUTE);
 });
 
 test("what a program of an agent takes is measured by the time that elapses", async () => {

@@ -41,19 +41,6 @@ describeWith(["mosquitto"], "devices over MQTT", (path) => {
     await isState(user, "music_agent archived");
   });
 
-  test("with MQTT 3.1.1 a device whose network is cut loses its session at once, and has a new one when it is back", async () => {
-    const user = stage.node.newUser();
-    const device = await stage.device(`${user}/tv`);
-    await stage.bridge(user, `players: [${device.entry(`id: tv, agent: music_agent, user: ${user}`)}]`, "3.1.1");
-    await device.press("playing");
-    await isState(user, "music_agent active");
-    device.cut();
-    await isState(user, "music_agent archived");
-    await device.connect();
-    await isState(user, "music_agent active");
-    expect(await stage.statesOf(user)).toEqual(["music_agent active", "music_agent archived"]);
-  });
-
   test("without a topic that says that it is there, a device has its session for its lease after each message", async () => {
     const user = stage.node.newUser();
     const device = await stage.device(`${user}/radio`);
@@ -64,26 +51,6 @@ describeWith(["mosquitto"], "devices over MQTT", (path) => {
     await isState(user, "radio_agent archived");
     await device.press("playing");
     await isState(user, "radio_agent active");
-  });
-
-  test("a device without a volume is paused where it would be quieter, and plays again afterwards", async () => {
-    const user = stage.node.newUser();
-    const device = await stage.device(`${user}/box`);
-    await stage.bridge(
-      user,
-      `players: [${device.entry(`id: box, agent: music_agent, user: ${user}`, { hasVolume: false })}]`,
-    );
-    await device.press("playing");
-    await isState(user, "music_agent active");
-    const prompt = await stage.ask("prompt_agent", user);
-    await is(device, "paused");
-    expect(await stage.statesOf(user)).toEqual(["prompt_agent active", "music_agent ducked"]);
-    // Its user's hand does not make it heard beneath the prompt.
-    await device.press("playing");
-    await is(device, "paused");
-    await stage.client.stopSession(prompt);
-    await is(device, "playing");
-    await isState(user, "music_agent active");
   });
 
   test("a killed bridge leaves nothing quieter or paused for ever: the next start puts it back", async () => {

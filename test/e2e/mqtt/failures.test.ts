@@ -3,7 +3,6 @@
 import { expect, onTestFinished, test } from "vitest";
 import { createClient } from "../../../src/client/interlock-client.ts";
 import { MqttBridge } from "../../support/clients/mqtt-bridge.ts";
-import { CuttingProxy } from "../../support/networks/cutting-proxy.ts";
 import { makeInstallation } from "../../support/nodes/child-server.ts";
 import { describeWith } from "../../support/programs/suites.ts";
 import { freePort } from "../../support/servers/free-port.ts";
@@ -111,30 +110,6 @@ describeWith(["mosquitto"], "interlock mqtt, when something goes wrong", (path) 
     expect(await stage.statesOf(user)).toEqual([]);
   });
 
-  test("a signal that comes while the node is away counts when it is back, and devices stay as they are meanwhile", async () => {
-    const user = stage.node.newUser();
-    const device = await stage.device(`${user}/k`);
-    const proxy = await CuttingProxy.start(stage.node.url);
-    const text = stage.text(
-      user,
-      `flags:\n${flag(user, "gear")}players: [${device.entry(`id: k, agent: music_agent, user: ${user}`)}]`,
-    );
-    const bridge = await MqttBridge.start({ text, url: proxy.url });
-    onTestFinished(() => bridge.remove());
-    await stage.isOnline(user);
-    await device.press("playing");
-    await expect.poll(() => stage.statesOf(user)).toEqual(["music_agent active"]);
-    proxy.refuse();
-    const call = await stage.ask("phone_agent", user);
-    await stage.broker.publish(`vss/${user}/gear`, "true");
-    expect(device.playing).toBe("playing");
-    proxy.admit();
-    await expect.poll(() => flagsOf(user)).toEqual({ gear: true });
-    await expect.poll(() => device.playing).toBe("paused");
-    await stage.client.stopSession(call);
-    await expect.poll(() => device.playing).toBe("playing");
-  });
-
   test("what the broker does not let it publish is said, what it may not hear changes nothing, and the bridge goes on", async () => {
     const user = stage.node.newUser();
     const rules = [
@@ -160,38 +135,6 @@ describeWith(["mosquitto"], "interlock mqtt, when something goes wrong", (path) 
     const session = await stage.ask("music_agent", user);
     await expect.poll(() => heard.json(`${base}/session/${session}`)).toMatchObject({ agent: "music_agent" });
     expect([heard.of(`${base}/holder`), bridge.code]).toEqual([[], undefined]);
-  });
-
-  test("a node that is killed and starts again with its file has the same sessions, flags and topics", async () => {
-    const catalog = { agents: [...MQTT_AGENTS], default_agent: "dialog_agent" };
-    const installation = await makeInstallation(catalog, { PORT: String(await freePort()) });
-    let node = await installation.start();
-    const user = stage.node.newUser();
-    const device = await stage.device(`${user}/k`);
-    const entry = device.entry(`id: k, agent: music_agent, user: ${user}`);
-    const text = stage.text(user, `flags:\n${flag(user, "gear")}players: [${entry}]`);
-    const bridge = await MqttBridge.start({ text, url: node.url });
-    onTestFinished(() => bridge.remove());
-    const heard = await stage.broker.listen("interlock/#");
-    const base = `interlock/floor/${user}/-`;
-    await stage.isOnline(user);
-    await device.press("playing");
-    await expect.poll(() => heard.json(`${base}/holder`)).toMatchObject({ agent: "music_agent" });
-    const { sessionId } = heard.json(`${base}/holder`) as { sessionId: string };
-    await node.kill();
-    await stage.broker.publish(`vss/${user}/gear`, "true");
-    node = await installation.start();
-    const client = createClient({ baseUrl: node.url });
-    await expect.poll(async () => (await client.getFloor(`u:${user}`)).flags).toEqual({ gear: true });
-    const call = await client.createSession({ agentId: "phone_agent", userId: user, activate: true });
-    await expect.poll(() => device.playing).toBe("paused");
-    await expect.poll(() => heard.json(`${base}/holder`)).toMatchObject({ sessionId: call.session.id });
-    await client.stopSession(call.session.id);
-    await expect.poll(() => device.playing).toBe("playing");
-    await expect.poll(() => heard.json(`${base}/holder`)).toMatchObject({ sessionId });
-    const { sessions } = await client.listSessions({ userId: user, includeArchived: true });
-    expect(sessions.map(({ id }) => id).toSorted()).toEqual([sessionId, call.session.id].toSorted());
-    expect(bridge.code).toBeUndefined();
   });
 
   test("a node that starts again without its store gets the device's session and the flags anew, and topics of lost sessions are cleared", async () => {

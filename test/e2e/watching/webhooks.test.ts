@@ -1,10 +1,8 @@
-import { execFile } from "node:child_process";
 import { once } from "node:events";
-import { readFile, rename, writeFile } from "node:fs/promises";
+import { rename, writeFile } from "node:fs/promises";
 import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { dirname, join } from "node:path";
-import { promisify } from "node:util";
 import { afterAll, expect, onTestFinished, test } from "vitest";
 import { writeTemporary } from "../../support/clients/callers.ts";
 import { printedBy, runHere } from "../../support/clients/command-line.ts";
@@ -13,7 +11,8 @@ import { metricOf } from "../../support/clients/node-client.ts";
 import { ChildServer } from "../../support/nodes/child-server.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 import { testWith } from "../../support/programs/suites.ts";
-import { accept, HookReceiver, SECRET, verified, webhooksFile } from "../../support/servers/hook-receiver.ts";
+import { makeCertificate } from "../../support/servers/certificate.ts";
+import { HookReceiver, SECRET, verified, webhooksFile } from "../../support/servers/hook-receiver.ts";
 import type { Answer } from "../../support/servers/small-server.ts";
 
 const TYPES = [
@@ -247,58 +246,33 @@ test("a node does not start with a faulty file, and says each fault", async () =
   await expect(started).rejects.toThrow(/webhooks\[0\]\.typs: is not a known key; did you mean types\?/);
 });
 
-testWith(["openssl"], "a receiver with TLS is told if its certificate is trusted, and not otherwise", async () => {
-  const folder = dirname(await writeTemporary("webhooks.yaml", "", onTestFinished));
-  const [key, cert, file] = ["key.pem", "cert.pem", "webhooks.yaml"].map((name) => join(folder, name)) as [
-    string,
-    string,
-    string,
-  ];
-  const names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"];
-  const make = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"];
-  await promisify(execFile)("openssl", [...make, ...names, "-keyout", key, "-out", cert]);
-  const heard: string[] = [];
-  const server = createServer({ key: await readFile(key), cert: await readFile(cert) }, (request, response) => {
-    heard.push(String(request.headers["webhook-id"]));
-    response.writeHead(204).end();
-  }).listen(0, "127.0.0.1");
-  onTestFinished(() => void server.close());
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  await writeFile(file, webhooksFile([{ name: "tls", url: `https://localhost:${port}/`, types: TYPES }]));
-  const tests = async (settings: Record<string, string>) => {
-    const child = await ChildServer.start({
-      INTERLOCK_STORE: "sqlite::memory:",
-      INTERLOCK_WEBHOOKS: file,
-      ...settings,
-    });
-    return (await child.post("/webhooks/tls/test", {})).body as unknown;
-  };
-  expect(await tests({})).toMatchObject({ isAccepted: false, reason: "DEPTH_ZERO_SELF_SIGNED_CERT" });
-  expect(heard).toEqual([]);
-  expect(await tests({ NODE_EXTRA_CA_CERTS: cert })).toMatchObject({ isAccepted: true, status: 204 });
-  expect(heard).toHaveLength(1);
-});
-
-test("a receiver that is down gets all in order when it is up again", async () => {
-  let isUp = false;
-  await using late = await HookReceiver.start((response, request) => {
-    if (isUp) return accept(response, request);
-    return response.writeHead(503).end();
-  });
-  const file = await writeTemporary(
-    "webhooks.yaml",
-    webhooksFile([{ name: "late", url: late.url, types: TYPES }]),
-    onTestFinished,
-  );
-  const other = await NodeUnderTest.start({ settings: { INTERLOCK_WEBHOOKS: file } });
-  onTestFinished(() => other.stop());
-  const dan = new E2eClient(other, "dan");
-  const { id } = await dan.hold("music");
-  for (let n = 0; n < 3; n++) await dan.talk(id, "hello");
-  const expected = await told(dan, id);
-  isUp = true;
-  await expect.poll(() => gotten(late, id), { timeout: 20_000 }).toEqual(expected);
-  // The first notice came twice, with its id, and no other did.
-  expect(late.requests.length).toBe(expected.length + 1);
-});
+testWith(
+  ["openssl"],
+  "a receiver with TLS is told if its certificate is trusted, and not otherwise",
+  async (openssl) => {
+    const folder = dirname(await writeTemporary("webhooks.yaml", "", onTestFinished));
+    const file = join(folder, "webhooks.yaml");
+    const certificate = await makeCertificate(openssl, folder);
+    const heard: string[] = [];
+    const server = createServer({ key: certificate.key, cert: certificate.text }, (request, response) => {
+      heard.push(String(request.headers["webhook-id"]));
+      response.writeHead(204).end();
+    }).listen(0, "127.0.0.1");
+    onTestFinished(() => void server.close());
+    await once(server, "listening");
+    const { port } = server.address() as AddressInfo;
+    await writeFile(file, webhooksFile([{ name: "tls", url: `https://localhost:${port}/`, types: TYPES }]));
+    const tests = async (settings: Record<string, string>) => {
+      const child = await ChildServer.start({
+        INTERLOCK_STORE: "sqlite::memory:",
+        INTERLOCK_WEBHOOKS: file,
+        ...settings,
+      });
+      return (await child.post("/webhooks/tls/test", {})).body as unknown;
+    };
+    expect(await tests({})).toMatchObject({ isAccepted: false, reason: "DEPTH_ZERO_SELF_SIGNED_CERT" });
+    expect(heard).toEqual([]);
+    expect(await tests({ NODE_EXTRA_CA_CERTS: certificate.file })).toMatchObject({ isAccepted: true, status: 204 });
+    expect(heard).toHaveLength(1);
+  },
+);

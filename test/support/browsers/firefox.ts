@@ -3,6 +3,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describeWith } from "../programs/suites.ts";
+import { PATIENCE_MS } from "../runner/patience.ts";
 
 const LISTENING = /WebDriver BiDi listening on (ws:\/\/\S+)/;
 /** Settings that stop dialogs and requests of the browser itself. */
@@ -29,6 +30,23 @@ interface BidiEvent {
   method: string;
   params: { level?: string; text?: string };
 }
+
+/**
+ * Waits in the page until an element contains the text, and returns the element's text; clicks it if `press` is set.
+ */
+export const findInPage = ({ evaluate }: FirefoxPage, selector: string, text: string, press = false) =>
+  evaluate(`new Promise((found, fail) => {
+    const until = Date.now() + ${PATIENCE_MS};
+    const look = () => {
+      const parts = [...document.querySelectorAll(${JSON.stringify(selector)})];
+      const part = parts.find(({ textContent }) => textContent.includes(${JSON.stringify(text)}));
+      if (!part && Date.now() > until) return fail(new Error(${JSON.stringify(`${selector}: ${text}`)} + "\\n" + document.body.innerText));
+      if (!part) return void requestAnimationFrame(look);
+      if (${press}) part.click();
+      found(part.textContent);
+    };
+    look();
+  })`);
 
 /** A page in Firefox. */
 export interface FirefoxPage {

@@ -21,13 +21,6 @@ export async function connect(node: NodeUnderTest) {
   return { ann, ...(await ann.connect()) };
 }
 
-/** A session that a call paused. */
-export async function preempt(node: NodeUnderTest, agentId = "music") {
-  const { ann, id } = await hold(node, agentId);
-  const holder = await ann.hold("phone");
-  return { ann, holder, session: await ann.see(id) };
-}
-
 /** A session with these messages. */
 export async function importMessages(node: NodeUnderTest, said: { role: string; content: string }[], userId?: string) {
   const lines = said.map((each, n) => ({ type: "message", id: `m${n}`, ...each, status: "success", createdAt: n }));

@@ -5,7 +5,7 @@ import { FloorStage } from "./floor-stage.ts";
 
 /**
  * Histories of one floor, generated from a number, in which nothing happens that the second edition of the rules
- * decides differently. `recorded-histories.json` has a digest of the events and answers of each, recorded before that
+ * decides differently. `recorded-histories.txt` has a digest of the events and answers of each, recorded before that
  * edition; and recorded again, of the histories that met it, where a rule changed since: only a critical session
  * replaces a critical one, a session that the floor is reserved for is defended like a holder, every request of a
  * session renews its numbers and its `idle_timeout`, a pause of a session that waits paused is logged, and

@@ -1,22 +1,12 @@
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import type { ReplayAnswer } from "../../../../src/client/answers.ts";
-import { E2E_AGENTS } from "../../../support/catalogs/e2e-catalog.ts";
+import { E2E_AGENTS, WITH_MUSIC_BENEATH } from "../../../support/catalogs/e2e-catalog.ts";
 import { accepted, E2eClient, refused } from "../../../support/clients/e2e-client.ts";
 import { type Answer, NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 
 const YAML = { "Content-Type": "application/yaml" };
 const CATALOGUE = JSON.stringify({ agents: E2E_AGENTS, default_agent: "general" });
-/** Music keeps its place beneath a call, which it lost before. */
-const BENEATH = JSON.stringify({
-  agents: E2E_AGENTS.map((agent) =>
-    agent["name"] === "phone"
-      ? { ...agent, beneath: { music: -14 } }
-      : agent["name"] === "music"
-        ? { ...agent, when_preempted: "duck" }
-        : agent,
-  ),
-  default_agent: "general",
-});
+const BENEATH = JSON.stringify({ agents: WITH_MUSIC_BENEATH, default_agent: "general" });
 
 let node: NodeUnderTest;
 let ann: E2eClient;

@@ -1,7 +1,7 @@
 import { afterAll, expect, test } from "vitest";
 import { accepted, E2eClient, refused } from "../../../support/clients/e2e-client.ts";
 import { connect, create, hold } from "../../../support/clients/e2e-states.ts";
-import { type Answer, NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
+import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 
 const node = await NodeUnderTest.start();
 afterAll(() => node.stop());
@@ -17,43 +17,6 @@ test("a repeat with the same key creates no second session, and gets the first a
   await accepted(ann.on(first.session.id, "pause"));
   expect(await accepted(ann.askToCreate({ agentId: "music", activate: true }, options))).toEqual(first);
   expect((await accepted(node.get(`/session/list?userId=${ann.userId}`))).total).toBe(1);
-});
-
-test("the same key sent many times at once has one effect, and one answer for all", async () => {
-  const ann = new E2eClient(node);
-  const options = newOptions();
-  const message = { type: "chat", content: "play", userId: ann.userId };
-  const answers = await Promise.all(Array.from({ length: 8 }, () => accepted(ann.send(message, options))));
-  for (const answer of answers) expect(answer).toEqual(answers[0]);
-  expect(await ann.messages(answers[0]!.sessionId)).toHaveLength(1);
-});
-
-test("an answer repeated with the same key takes effect once", async () => {
-  const { ann, id: sessionId } = await hold(node);
-  const stream = await ann.follow(sessionId);
-  await accepted(ann.say(sessionId, "ask"));
-  const { requestId } = await stream.find("user_question_request");
-  const options = newOptions();
-  const answer = { type: "user_question_response", sessionId, requestId, response: "a" };
-  const answered = await accepted(ann.send(answer, options));
-  expect(await accepted(ann.send(answer, options))).toEqual(answered);
-  expect((await refused(ann.send(answer))).errorCode).toBe("interaction_not_found");
-});
-
-test("stopping a floor and setting its flags with the same key take effect once", async () => {
-  const { ann, id } = await hold(node, "music");
-  const stopping = { key: newKey() };
-  const stopped = await accepted(node.post(`${ann.floorPath}/stop`, undefined, stopping));
-  expect(stopped.archived).toEqual([id]);
-  const next = await ann.hold("chat");
-  expect(await accepted(node.post(`${ann.floorPath}/stop`, undefined, stopping))).toEqual(stopped);
-  expect((await ann.floor()).holder!.id).toBe(next.id);
-
-  const flagging = { key: newKey() };
-  await accepted(node.put(`${ann.floorPath}/flags`, { night: true }, flagging));
-  await accepted(node.put(`${ann.floorPath}/flags`, {}));
-  await accepted(node.put(`${ann.floorPath}/flags`, { night: true }, flagging));
-  expect((await ann.floor()).flags).toEqual({});
 });
 
 test("the same key means the same request regardless of field order and explicit defaults", async () => {
@@ -109,18 +72,6 @@ test("a key used for another request is a mismatch: another body, another path, 
   expect((await ann.see(session.id)).state).toBe("created");
 });
 
-test("a key used for two requests at once has one effect: the other is a mismatch", async () => {
-  const users = [new E2eClient(node), new E2eClient(node)];
-  for (let round = 0; round < 5; round += 1) {
-    const options = newOptions();
-    const answers = await Promise.all(users.map((user) => user.askToCreate({ agentId: "music" }, options)));
-    expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 409]);
-    expect(answers.find(({ status }) => status === 409)!.body.errorCode).toBe("idempotency_mismatch");
-  }
-  const totals = users.map(async (user) => (await accepted(node.get(`/session/list?userId=${user.userId}`))).total);
-  expect((await Promise.all(totals)).reduce((sum, total) => sum + total)).toBe(5);
-});
-
 test("a key may be in the body or in the header", async () => {
   const ann = new E2eClient(node);
   const key = newKey();
@@ -170,21 +121,6 @@ test("ids that are derived from a key cannot be guessed", async () => {
   expect(made).toEqual(Array(2).fill(expect.stringMatching(/^[A-Za-z0-9_-]{22}$/)));
   expect(made[0]).not.toBe(made[1]);
 });
-
-/** Accepted writes to an existing session. */
-const _WRITES: [name: string, ask: (ann: E2eClient, id: string, options: { key: string }) => Promise<Answer>][] = [
-  ["chat", (ann, id, options) => ann.say(id, "hello", {}, options)],
-  ["abort", (ann, sessionId, options) => ann.send({ type: "abort", sessionId }, options)],
-  [
-    "switch_agent",
-    (ann, sessionId, options) => ann.send({ type: "switch_agent", sessionId, agentId: "chat" }, options),
-  ],
-  ["title", (_, id, options) => node.patch(`/session/${id}`, { title: "One" }, options)],
-  ["pause", (ann, id, options) => ann.on(id, "pause", options)],
-  ["archive", (ann, id, options) => ann.on(id, "archive", options)],
-  ["stop", (ann, id, options) => ann.on(id, "stop", options)],
-  ["delete", (_, id, options) => node.delete(`/session/${id}`, options)],
-];
 
 test("a refused write repeated with its key gets the same answer after its session was deleted", async () => {
   const { ann, id } = await create(node, "music");

@@ -93,28 +93,6 @@ test("a message has a log, which is empty if the agent logged nothing", async ()
   expect(logs).toEqual({ success: true, logs: [], hasMore: false });
 });
 
-test("a queued message can be withdrawn before its turn: it is removed, and its run ends without having begun", async () => {
-  const { ann, id } = await hold(node, "stacker");
-  await accepted(ann.say(id, "play"));
-  const queued = await accepted(ann.say(id, "hello", { id: "regretted" }));
-  expect((await ann.messages(id)).at(-1)).toMatchObject({ id: "regretted", status: "queued" });
-  expect(await accepted(node.delete(`/session/${id}/messages/regretted`))).toEqual({ success: true, deleted: true });
-  const log = await ann.log(id);
-  expect(log.at(-1)).toMatchObject({ type: "complete", data: { runId: queued.runId, cancelled: true } });
-  expect((await ann.messages(id)).map((message) => message.id)).not.toContain("regretted");
-  await accepted(ann.send({ type: "abort", sessionId: id }));
-  expect((await ann.see(id)).activity).toBe("idle");
-});
-
-test("only a queued message can be withdrawn", async () => {
-  const { ann, id } = await conversation(1);
-  for (const message of ["m0", "nothing"]) {
-    const answer = await refused(node.delete(`/session/${id}/messages/${message}`));
-    expect(answer.errorCode).toBe("illegal_command");
-  }
-  expect(await ann.messages(id)).toHaveLength(2);
-});
-
 test("an answer that contains a session or a floor has its log's position, from which the stream continues", async () => {
   const ann = new E2eClient(node);
   const { body: created } = await ann.askToCreate({ agentId: "general", activate: true });
@@ -230,8 +208,6 @@ async function list(ann: E2eClient, query = "") {
   return { ...answer, ids: answer.sessions.map(({ id }) => id) };
 }
 
-const find = async (ann: E2eClient, q: string) => (await list(ann, `&q=${encodeURIComponent(q)}`)).ids;
-
 test("sessions are listed in pages, the newest activity first", async () => {
   const ann = new E2eClient(node);
   const [one, two, three] = [await ann.create("music"), await ann.create("chat"), await ann.create("weather")];
@@ -304,19 +280,10 @@ test("no list has a filter that it does not know, and each ignores a key against
   }
 });
 
-test("a search finds words of titles, summaries and messages, and the id", async () => {
+test("a search finds a session by its id too, and an empty text is no search", async () => {
   const ann = new E2eClient(node);
-  const titled = await ann.create("music", { title: "Trip to Rome" });
-  const said = await ann.create("general");
-  await ann.talk(said.id, "hello, is the Éiffel tower open?");
-  expect(await find(ann, "rome")).toEqual([titled.id]);
-  expect(await find(ann, "ROME trip")).toEqual([titled.id]);
-  expect(await find(ann, "eiffel")).toEqual([said.id]);
-  // The agent's last message is the summary.
-  expect((await ann.see(said.id)).summary).toBe("Hello there.");
-  expect(await find(ann, "there")).toEqual([said.id]);
-  expect(await find(ann, titled.id)).toEqual([titled.id]);
-  expect(await find(ann, "paris")).toEqual([]);
-  // An empty text is not a search.
-  for (const q of ["", "   "]) expect(await find(ann, q)).toHaveLength(2);
+  const [one, two] = [await ann.create("music"), await ann.create("music")];
+  const found = async (q: string) => (await list(ann, `&q=${encodeURIComponent(q)}`)).ids;
+  expect(await found(one.id)).toEqual([one.id]);
+  for (const q of ["", "   "]) expect(await found(q)).toEqual([two.id, one.id]);
 });
