@@ -69,6 +69,8 @@ const PROGRAM_TESTS = [
   "test/unit/{end-of-run,flakes,own-programs}.test.ts",
   "test/unit/deploy/compose.test.ts",
 ];
+/** Tests that may start nodes as processes. */
+const NODES = { globalSetup: "test/support/nodes/built-node.ts" };
 /** They share a browser. */
 const PAGE = "test/e2e/page/**/*.test.ts";
 /**
@@ -116,7 +118,10 @@ export default defineConfig({
         },
       },
       { extends: true, test: { name: "programs", include: PROGRAM_TESTS, retry } },
-      { extends: true, test: { name: "contract", include: ["test/contract/**/*.test.ts"], retry, ...SHARING } },
+      {
+        extends: true,
+        test: { name: "contract", include: ["test/contract/**/*.test.ts"], retry, ...NODES, ...SHARING },
+      },
       {
         extends: true,
         test: {
@@ -133,17 +138,18 @@ export default defineConfig({
           include: ["test/e2e/**/*.test.ts", "test/faults/**/*.test.ts"],
           exclude: [...TALKING, PAGE, ...LONG_TESTS, ...ALONE],
           retry,
+          ...NODES,
         },
       },
       {
         extends: true,
-        test: { name: "page", include: [PAGE], exclude: LONG_TESTS, retry, ...SHARING },
+        test: { name: "page", include: [PAGE], exclude: LONG_TESTS, retry, ...NODES, ...SHARING },
       },
-      { extends: true, test: { name: "long", include: LONG_TESTS, exclude: ALONE, retry } },
-      { extends: true, test: { name: "alone", include: ALONE, retry, sequence: { groupOrder: 1 } } },
+      { extends: true, test: { name: "long", include: LONG_TESTS, exclude: ALONE, retry, ...NODES } },
+      { extends: true, test: { name: "alone", include: ALONE, retry, ...NODES, sequence: { groupOrder: 1 } } },
       {
         extends: true,
-        test: { name: "talking", include: TALKING, exclude: LONG_TESTS, retry, ...SHARING },
+        test: { name: "talking", include: TALKING, exclude: LONG_TESTS, retry, ...NODES, ...SHARING },
       },
     ],
     // No test asks how long something takes: these only end what hangs, on a machine that is busy too.

@@ -4,10 +4,8 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { fileURLToPath } from "node:url";
 import { BARE_ENV } from "../agents/bare-env.ts";
-
-const CLI = fileURLToPath(new URL("../../../src/cli/main.ts", import.meta.url));
+import { CLI } from "../nodes/cli.ts";
 
 export interface BridgeStart {
   /** The text of its file. */

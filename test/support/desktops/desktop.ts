@@ -13,11 +13,11 @@ import { writeSong } from "../../../examples/car/sound/song.ts";
 import { SoundServer } from "../../../examples/car/sound/sound-server.ts";
 import { type Client, createClient } from "../../../src/client/interlock-client.ts";
 import { BARE_ENV } from "../agents/bare-env.ts";
+import { CLI } from "../nodes/cli.ts";
 import { vlcIn } from "./vlc.ts";
 
 const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
 const SINK = "cabin";
-const CLI = join(ROOT, "src/cli/main.ts");
 const MPRIS_SCRIPT = "/usr/lib/mpv-mpris/mpris.so";
 
 const run = promisify(execFile);

@@ -10,13 +10,15 @@ import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import { BARE_ENV } from "../agents/bare-env.ts";
 import { KeptLog, makeFolder, StandingClock } from "../stores/sqlite-place.ts";
 import { checkStoredFloors } from "../stores/stored-floors-check.ts";
+import { CLI } from "./cli.ts";
 import type { AnswerBody } from "./node-under-test.ts";
 
 const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
 /** The arguments of `npm start`: V8's options, the program and its command. */
 const START: string[] = JSON.parse(readFileSync(`${ROOT}package.json`, "utf8"))
   .scripts.start.split(" ")
-  .slice(1);
+  .slice(1)
+  .map((word: string) => (word === "src/cli/main.ts" ? CLI : word));
 const ADDRESS = /^Interlock is listening on (http:\/\/\S+)$/m;
 
 type Catalog = { agents: Record<string, unknown>[] } & Record<string, unknown>;

@@ -1,10 +1,13 @@
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
-import { mkdir, mkdtemp, readdir, rename, rm, stat } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-const CACHE = fileURLToPath(new URL("../../../node_modules/.cache/tests", import.meta.url));
+const NODE_MODULES = fileURLToPath(new URL("../../../node_modules", import.meta.url));
+const CACHE = join(NODE_MODULES, ".cache/tests");
+/** The installed packages with their versions. npm writes this file at each install. */
+const INSTALLED = join(NODE_MODULES, ".package-lock.json");
 /** A run in another terminal may still use a folder with another key. */
 const KEPT_MS = 86_400_000;
 
@@ -37,6 +40,20 @@ export async function keptFolder(
   }
   await removeOld(name, folder);
   return folder;
+}
+
+/** A key of what is built from these folders: their files, and the installed packages. */
+export async function keyOf(...folders: readonly string[]): Promise<(string | Buffer)[]> {
+  return [await readFile(INSTALLED), ...(await Promise.all(folders.map(readSources))).flat()];
+}
+
+/** The path and the text of every file in a folder, in a fixed order. */
+async function readSources(folder: string): Promise<(string | Buffer)[]> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+  const files = entries.filter((entry) => entry.isFile()).map(({ parentPath, name }) => join(parentPath, name));
+  const isSource = (file: string) => !/[\\/](?:node_modules|dist)[\\/]/.test(file.slice(folder.length));
+  const sources = files.filter(isSource).sort();
+  return (await Promise.all(sources.map(async (file) => [file, await readFile(file)]))).flat();
 }
 
 async function removeOld(name: string, current: string): Promise<void> {
