@@ -77,6 +77,8 @@ async function receiver(program: string, args: readonly string[]) {
   };
   // It listens a moment after its start.
   await expect.poll(async () => (await send("msg_0")).isAccepted, { timeout: 20_000 }).toBe(true);
+  // Its answer may come before what it prints.
+  await expect.poll(() => printed).toContain("\n");
   return { send, printed: () => printed };
 }
 
