@@ -12,6 +12,7 @@ import type { PlayerLanes } from "../playing/lanes.ts";
 import { BrokerLink, type BrokerMessage, type Link, type LinkListener } from "./broker-link.ts";
 import { Device } from "./device.ts";
 import { DISCOVERY, discoveryFilter, discoveryTopics } from "./discovery.ts";
+import type { ExpiringWrites } from "./expiring-writes.ts";
 import { type FlagEvent, type FlagSignal, newFlagSignal, stepFlag } from "./flag-signal.ts";
 import { followFloor } from "./followed-floor.ts";
 import type { KeptDevices } from "./kept-devices.ts";
@@ -39,6 +40,7 @@ const LAST_MS = 2_000;
 
 export interface BridgeOptions {
   client: Client;
+  writesUntil: (expiry: AbortSignal) => ExpiringWrites;
   file: MqttFile;
   kept: Pick<KeptDevices, "of" | "put" | "touch">;
   lanes: PlayerLanes;
@@ -112,7 +114,7 @@ class Bridge {
 
   constructor(options: BridgeOptions) {
     this.#options = options;
-    const { file, lanes, kept, client } = options;
+    const { file, lanes, kept, client, writesUntil } = options;
     this.#base = `${file.prefix}/bridge/${file.name}`;
     const say = (line: string) => lanes.say(line);
     this.#misfits = new Misfits(say);
@@ -137,6 +139,7 @@ class Bridge {
     const reserved = reservedTopics(file);
     this.#requests = new Requests({
       client,
+      writesUntil,
       entries: file.requests,
       prefix: file.prefix,
       name: file.name,

@@ -6,6 +6,7 @@ import { type Client, ClientError } from "../../client/interlock-client.ts";
 import { EVERY_ZONE, floorOf, type SessionId } from "../../protocol/ids.ts";
 import type { ZoneAnswer } from "../../protocol/zone-answer.ts";
 import type { BrokerMessage } from "./broker-link.ts";
+import type { ExpiringWrites } from "./expiring-writes.ts";
 import type { Misfits } from "./misfits.ts";
 import type { RequestEntry } from "./mqtt-file.ts";
 import type { MqttReply } from "./published.ts";
@@ -18,6 +19,7 @@ const MAX_UNDER_WAY = 64;
 const MAX_TIMER_MS = 2_147_483_647;
 /** Replies that a repeat gets again; the node keeps its own for longer. */
 const MAX_REMEMBERED = 1_000;
+const UNKNOWN = "Whether it was carried out is not known.";
 
 const Id = z.string().regex(/^[\x21-\x7e]{1,128}$/);
 const Target = { id: Id.optional(), sessionId: z.string().max(64) };
@@ -51,6 +53,7 @@ interface Asker {
 
 export interface RequestsOptions {
   client: Client;
+  writesUntil: (expiry: AbortSignal) => ExpiringWrites;
   entries: readonly RequestEntry[];
   prefix: string;
   /** The bridge's: the keys of its requests are its own. */
@@ -156,21 +159,17 @@ export class Requests {
       const [issue] = parsed.error.issues;
       return refuse("bad_request", `${issue!.path.join(".") || verb}: ${issue!.message}.`);
     }
-    const { expiresInS } = message;
-    const signal =
-      expiresInS === undefined ? undefined : AbortSignal.timeout(Math.min(expiresInS * 1_000, MAX_TIMER_MS));
+    const { client, writesUntil } = this.#options;
+    const expiry = expiryOf(message);
+    const writes = expiry && writesUntil(expiry);
     try {
-      const done = await this.#ask(asker, parsed.data, key, signal);
+      const done = await this.#ask(asker, parsed.data, key, writes?.client ?? client);
       if (!done) return refuse("not_listed", `The file does not list ${nameOf(parsed.data)} here.`);
       return { ...nothing, ...done };
     } catch (error) {
-      if (signal?.aborted) return { ...nothing, outcome: "failed", reason: "expired", say: "It has expired." };
+      if (expiry && error === expiry.reason) return { ...nothing, ...expiredReply(writes) };
       if (!(error instanceof ClientError)) throw error;
-      const { decision, zones } = error.facts;
-      if (error.code === "rejected" && decision) {
-        return { ...nothing, outcome: "rejected", reason: decision.reason, say: decision.say, ...zonesReply(zones) };
-      }
-      return { ...nothing, outcome: "failed", reason: error.code, say: error.message };
+      return { ...nothing, ...failedReply(error) };
     }
   }
 
@@ -179,13 +178,12 @@ export class Requests {
     asker: Asker,
     body: Body<Verb>,
     key: string | undefined,
-    signal: AbortSignal | undefined,
+    client: Client,
   ): Promise<Omit<MqttReply, "id"> | undefined> {
-    if (asker.verb === "request") return await this.#create(asker, body as Body<"request">, key!, signal);
+    if (asker.verb === "request") return await this.#create(asker, body as Body<"request">, key!, client);
     const { sessionId } = body as Body<"end">;
-    const { client } = this.#options;
-    if (!(await this.#isTheirs(asker, sessionId, signal))) return undefined;
-    const options = { signal, ...(key !== undefined && { idempotencyKey: key }) };
+    if (!(await this.#isTheirs(asker, sessionId, client))) return undefined;
+    const options = { ...(key !== undefined && { idempotencyKey: key }) };
     const done = { outcome: "done", reason: null, say: null, sessionId } as const;
     switch (asker.verb) {
       case "end":
@@ -203,7 +201,7 @@ export class Requests {
         return { ...done, ...(playedUpTo !== undefined && { playedUpTo }) };
       }
       case "heartbeat": {
-        const beat = await client.send({ type: "heartbeat", sessionId } as never, { signal });
+        const beat = await client.send({ type: "heartbeat", sessionId } as never);
         const { state, level, lapsed } = beat;
         return {
           ...done,
@@ -219,7 +217,7 @@ export class Requests {
     { userId, zone, agents }: Asker,
     { agent, title, text }: Body<"request">,
     key: string,
-    signal: AbortSignal | undefined,
+    writes: Client,
   ): Promise<Omit<MqttReply, "id"> | undefined> {
     if (!agents.has(agent)) return undefined;
     const { client, onFloor } = this.#options;
@@ -232,16 +230,15 @@ export class Requests {
     };
     // On all floors each session is told the text when its floor takes it.
     const content = zone === EVERY_ZONE && text !== undefined ? { content: text } : undefined;
-    const created = await client.createSession({ ...wanted, ...content }, { signal, idempotencyKey: key });
+    const created = await writes.createSession({ ...wanted, ...content }, { idempotencyKey: key });
     const { session, decision, zones = [session] } = created;
     for (const { floorId } of zones) onFloor(floorId);
     const { id: sessionId } = session;
     if (text !== undefined && !content) {
       try {
-        await client.send({ type: "chat", sessionId, content: text } as never, {
-          signal,
-          idempotencyKey: `${key}.text`,
-        });
+        // The request was carried out in time, and its text belongs to it.
+        const options = { idempotencyKey: `${key}.text` };
+        await client.send({ type: "chat", sessionId, content: text } as never, options);
       } catch (error) {
         // A session without what it is to say is of no use.
         if (error instanceof ClientError && !error.wantsRepeat) await client.stopSession(sessionId).catch(() => {});
@@ -253,9 +250,9 @@ export class Requests {
   }
 
   /** Whether a session is on the topic's floor, with the zone `*` on any of its user, and of an agent of the file. */
-  async #isTheirs({ userId, zone, agents }: Asker, sessionId: string, signal?: AbortSignal): Promise<boolean> {
+  async #isTheirs({ userId, zone, agents }: Asker, sessionId: string, client: Client): Promise<boolean> {
     try {
-      const { session } = await this.#options.client.getSession(sessionId, { signal });
+      const { session } = await client.getSession(sessionId);
       const isThere =
         zone === EVERY_ZONE
           ? session.userId === userId
@@ -275,6 +272,26 @@ export class Requests {
     const topic = isGiven ? responseTopic : usual;
     if (topic !== undefined) publish(topic, JSON.stringify(reply), isGiven ? correlationData : undefined);
   }
+}
+
+function expiryOf({ expiresInS }: BrokerMessage): AbortSignal | undefined {
+  return expiresInS === undefined ? undefined : AbortSignal.timeout(Math.min(expiresInS * 1_000, MAX_TIMER_MS));
+}
+
+/** The reply to a request of which the node has not told the outcome before its expiry. */
+function expiredReply(writes: ExpiringWrites | undefined) {
+  const outcome = "failed";
+  if (!writes?.wasSent()) return { outcome, reason: "expired", say: "It has expired." } as const;
+  const say = `It has expired, and the node did not answer in time. ${UNKNOWN}`;
+  return { outcome, reason: "unreachable", say } as const;
+}
+
+function failedReply({ code, message, facts: { decision, zones } }: ClientError) {
+  if (code === "rejected" && decision) {
+    return { outcome: "rejected", reason: decision.reason, say: decision.say, ...zonesReply(zones) } as const;
+  }
+  const say = code === "unreachable" ? `${message} ${UNKNOWN}` : message;
+  return { outcome: "failed", reason: code, say } as const;
 }
 
 /** What each floor decided of a request for all. */

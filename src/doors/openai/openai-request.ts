@@ -27,7 +27,7 @@ export const COMMON = {
   user: mayBeEmpty(Name).meta({ description: "the user, as `metadata.user`" }),
   metadata: z.record(z.string(), z.unknown()).nullish().meta({
     description:
-      "`session`, `user`, `zone`, `workspace` and `played`; others are ignored, unless one is nearly one of these that is absent",
+      "`session`, `user`, `zone`, `workspace` and `played`; others are ignored, unless one is a misspelling of one of these that is absent",
   }),
   tools: z.array(z.unknown()).nullish().meta({ description: "not supported: agents have their own tools" }),
   tool_choice: z.unknown().optional().meta({ description: "`auto` and `none`: agents choose among their own tools" }),
@@ -71,10 +71,14 @@ const Named = z.object({
 /** What says where a turn is: without it, the turn would be a conversation that competes with no other. */
 const Place = Named.omit({ played: true });
 const HEADER = "interlock-";
+/** Words that differ from a place in a letter or two, or that begin one. */
+const OTHER_WORDS: ReadonlySet<string> = new Set(
+  "sessions use used users uses work workplace workplaces works workspaces zine zones zoned".split(" "),
+);
 
 /**
- * Refuse a misspelt place. Clients have metadata of their own, so a word with another first letter, such as `tone`, is
- * none of these names.
+ * Refuse a misspelt place. Clients have metadata of their own, so a word of the language, or one with another first
+ * letter, such as `tone`, is none of these names.
  * @param named what the request names, wherever it is
  * @throws AppError `bad_request`
  */
@@ -84,7 +88,9 @@ function refuseMisspeltPlace(
 ): void {
   const isGiven = (key: string) => named[key] !== undefined;
   const initials = new Set(Object.keys(Place.shape).map((key) => key[0]));
-  const metadata = Object.entries(body.metadata ?? {}).filter(([key]) => initials.has(key[0]?.toLowerCase()));
+  const metadata = Object.entries(body.metadata ?? {}).filter(
+    ([key]) => initials.has(key[0]?.toLowerCase()) && !OTHER_WORDS.has(key.toLowerCase()),
+  );
   refuseMisspelt("body.metadata", Object.fromEntries(metadata), Place, isGiven);
   const sent = Object.entries(headers).flatMap(([key, value]) =>
     key.startsWith(HEADER) ? [[key.slice(HEADER.length), value]] : [],

@@ -56,6 +56,7 @@ test.each(["/v1/chat/completions", "/v1/responses"])(
       expect([status, JSON.parse(text)], param).toMatchObject([400, { error }]);
     }
     const own = { tone: "brief", phone: "12", use_case: "test", player: "kitchen", ids: "1", application: "a" };
+    const words = { users: "3", used: "yes", Use: "demo", zones: "2", sessions: "9", work: "x", workplace: "y" };
     const fields = {
       safety_identifier: "a",
       prompt_cache_key: "b",
@@ -65,7 +66,7 @@ test.each(["/v1/chat/completions", "/v1/responses"])(
       top_p: 1,
     };
     for (const more of [
-      { ...fields, metadata: own },
+      { ...fields, metadata: { ...own, ...words } },
       { metadata: { user_id: "x", user: node.newUser() } },
       { user: node.newUser(), metadata: { userId: "x" } },
     ]) {

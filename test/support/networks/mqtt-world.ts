@@ -499,6 +499,8 @@ export class MqttWorld {
     this.#bridge = bridge;
     void bridgeBroker({
       client: this.node.client(() => bridge.isDead),
+      // Its file has no requests.
+      writesUntil: () => ({ client: this.node.client(() => bridge.isDead), wasSent: () => false }),
       file: this.file,
       kept: {
         of: (id) => this.#kept.get(id),
