@@ -51,13 +51,8 @@ export class McpCalls {
   }
 
   async #listen(): Promise<void> {
-    this.#listening ??= keepListening(
-      this.#bus,
-      this.#topic,
-      (message) => this.#receive(message),
-      // A cancellation that was lost meanwhile is lost: the client's call ends with its own time.
-      () => {},
-    );
+    // A cancellation that is lost while the bus is away is lost: the client's call ends with its own time.
+    this.#listening ??= keepListening(this.#bus, this.#topic, (message) => this.#receive(message));
     await this.#listening.catch(() => {
       // The next call tries again.
       this.#listening = undefined;

@@ -1,15 +1,13 @@
 // Rule C32 of docs/inside/correctness.md.
-import { randomUUID } from "node:crypto";
 import { z } from "zod";
-import type { Bus, Subscription } from "../../bus/bus.ts";
+import type { Bus } from "../../bus/bus.ts";
 import { FloorId, RunId, SessionId } from "../../protocol/ids.ts";
-import { readMessage, writeMessage } from "../../protocol/internal/bus-message.ts";
 import type { Clock, Timer } from "../../shared/ports/clock.ts";
 import type { Logger } from "../../shared/ports/logger.ts";
 import { TransientMap } from "../../shared/transient-map.ts";
 import type { Caller } from "../access/caller.ts";
-import { keepListening } from "../streams/keep-listening.ts";
 import type { Delivery } from "./delivery.ts";
+import { NewsTopic } from "./news-topic.ts";
 import { LOST_MS } from "./recent-requests.ts";
 
 /** How long a run goes on whose client cannot have read its stream, in ms. Browsers send its request again at once. */
@@ -23,9 +21,9 @@ const Address = z.object({ runId: RunId, sessionId: SessionId, floorId: FloorId 
 type Address = z.infer<typeof Address>;
 
 const News = z.union([
-  z.object({ from: z.string(), left: Address, callerId: z.string(), commandId: z.string(), untilMs: z.number() }),
+  z.object({ left: Address, callerId: z.string(), commandId: z.string(), untilMs: z.number() }),
   /** A client waits for it again, or it was ended. */
-  z.object({ from: z.string(), over: RunId, isEnded: z.boolean() }),
+  z.object({ over: RunId, isEnded: z.boolean() }),
 ]);
 type News = z.infer<typeof News>;
 
@@ -85,21 +83,19 @@ export interface AbandonedRunsOptions {
  */
 export class AbandonedRuns {
   readonly #options: AbandonedRunsOptions;
-  /** Names this node in its messages. */
-  readonly #id = randomUUID();
-  readonly #topic: string;
+  readonly #topic: NewsTopic<News>;
   /** The runs for whose answers clients wait here. */
   readonly #waiting = new TransientMap<RunId, AwaitedRun>();
   /** The same by their sessions. */
   readonly #sessions = new TransientMap<SessionId, AwaitedRun[]>();
   readonly #left = new TransientMap<RunId, AbandonedRun>();
-  #subscription: Subscription | undefined;
   #isClosed = false;
 
   constructor(options: AbandonedRunsOptions) {
     this.#options = options;
-    this.#topic = `${options.epoch}.left`;
-    if (!options.bus.isLocal) void this.#listen();
+    this.#topic = new NewsTopic(options.bus, `${options.epoch}.left`, News, (news, isOwn) => {
+      if (!isOwn) this.#receive(news);
+    });
   }
 
   /**
@@ -157,7 +153,7 @@ export class AbandonedRuns {
   /** The runs go on: their clients may ask another node. */
   close(): void {
     this.#isClosed = true;
-    this.#subscription?.end();
+    this.#topic.close();
     for (const { own } of this.#left.values()) own?.timer.cancel();
   }
 
@@ -182,7 +178,7 @@ export class AbandonedRuns {
     const { caller, commandId } = client;
     const timer = this.#options.clock.after(untilMs, () => void this.#end(caller, address));
     this.#add({ address, callerId: caller.id, commandId, own: { client, timer } }, untilMs);
-    this.#publish({ from: this.#id, left: address, callerId: caller.id, commandId, untilMs });
+    this.#topic.publish({ left: address, callerId: caller.id, commandId, untilMs });
   }
 
   #add(run: Omit<AbandonedRun, "until">, untilMs: number): void {
@@ -208,7 +204,7 @@ export class AbandonedRuns {
   /** @param isEnded the run ends, so that an equal request is a new one */
   #forget(runId: RunId, isEnded: boolean): void {
     this.#drop(runId, isEnded);
-    this.#publish({ from: this.#id, over: runId, isEnded });
+    this.#topic.publish({ over: runId, isEnded });
   }
 
   #drop(runId: RunId, isEnded: boolean): void {
@@ -218,29 +214,11 @@ export class AbandonedRuns {
     if (isEnded) own?.client.delivery?.arrive();
   }
 
-  async #listen(): Promise<void> {
-    const subscription = await keepListening(
-      this.#options.bus,
-      this.#topic,
-      (message) => this.#receive(message),
-      () => {},
-    );
-    this.#subscription = subscription;
-    if (this.#isClosed) subscription.end();
-  }
-
-  #receive(message: Uint8Array): void {
-    const news = readMessage(News, message);
-    if (!news || news.from === this.#id) return;
+  #receive(news: News): void {
     if ("over" in news) return this.#drop(news.over, news.isEnded);
     const { left: address, callerId, commandId, untilMs } = news;
     // The repeat was faster than the news.
     if (this.#waiting.has(address.runId)) return this.#forget(address.runId, false);
     this.#add({ address, callerId, commandId }, untilMs);
-  }
-
-  #publish(news: News): void {
-    const { bus } = this.#options;
-    if (!bus.isLocal) void bus.publish(this.#topic, writeMessage(news));
   }
 }

@@ -1,10 +1,9 @@
 // Rule C32 of docs/inside/correctness.md.
-import { hash, randomUUID } from "node:crypto";
+import { hash } from "node:crypto";
 import type { FastifyRequest } from "fastify";
 import { z } from "zod";
 import { unfinishedRuns } from "../../actors/session/listed-runs.ts";
-import type { Bus, Subscription } from "../../bus/bus.ts";
-import { readMessage, writeMessage } from "../../protocol/internal/bus-message.ts";
+import type { Bus } from "../../bus/bus.ts";
 import type { Reply } from "../../protocol/internal/reply.ts";
 import type { Clock } from "../../shared/ports/clock.ts";
 import { TransientMap } from "../../shared/transient-map.ts";
@@ -12,9 +11,9 @@ import type { NewReceipt, Store } from "../../store/store.ts";
 import type { Caller } from "../access/caller.ts";
 import { networkOf } from "../http/network-address.ts";
 import { afterNextLoop } from "../http/sockets/stand-still.ts";
-import { keepListening } from "../streams/keep-listening.ts";
 import { peerKeyOf, type Unanswered } from "../streams/silent-peers.ts";
 import { Delivery, type DeliveryState } from "./delivery.ts";
+import { NewsTopic } from "./news-topic.ts";
 
 /** How long a request whose answer was lost may be sent again, in ms. */
 export const LOST_MS = 30_000;
@@ -39,14 +38,13 @@ const CATCH_UP_MS = 250;
 const STATES = ["open", "sent", "arrived", "lost", "doubtful"] as const satisfies DeliveryState[];
 const News = z.union([
   z.object({
-    from: z.string(),
     key: z.string(),
     commandId: z.string(),
     /** Absent: the node that answers this request is asked how the answer stands. */
     state: z.enum(STATES).optional(),
   }),
   /** It comes back to its sender behind all that the bus has taken before it. */
-  z.object({ from: z.string(), mark: z.number() }),
+  z.object({ mark: z.number() }),
 ]);
 type News = z.infer<typeof News>;
 
@@ -97,9 +95,7 @@ export interface RecentRequestsOptions {
  */
 export class RecentRequests {
   readonly #options: RecentRequestsOptions;
-  /** Names this node in its messages. */
-  readonly #id = randomUUID();
-  readonly #topic: string;
+  readonly #topic: NewsTopic<News>;
   readonly #known = new TransientMap<string, Equal>();
   /** The keys of the known requests; the next one takes the place of the oldest. */
   readonly #keys: string[] = [];
@@ -109,19 +105,18 @@ export class RecentRequests {
   /** Called when the mark of this number comes back. */
   readonly #marks = new Map<number, () => void>();
   #mark = 0;
-  #subscription: Subscription | undefined;
   /** When this node began, by the clock of elapsed time and by that of receipts. */
   readonly #startedAt: number;
   readonly #startedOn: number;
   #older: Promise<void> | undefined;
-  #isClosed = false;
 
   constructor(options: RecentRequestsOptions) {
     this.#options = options;
-    this.#topic = `${options.epoch}.answers`;
+    this.#topic = new NewsTopic(options.bus, `${options.epoch}.answers`, News, (news, isOwn) =>
+      this.#receive(news, isOwn),
+    );
     this.#startedAt = options.clock.now();
     this.#startedOn = options.time();
-    if (!options.bus.isLocal) void this.#listen();
     // If the store cannot be read now, the next request tries again.
     this.#findOlder().catch(() => {});
   }
@@ -149,8 +144,7 @@ export class RecentRequests {
   }
 
   close(): void {
-    this.#isClosed = true;
-    this.#subscription?.end();
+    this.#topic.close();
   }
 
   /**
@@ -158,15 +152,14 @@ export class RecentRequests {
    * overtake the last news of that node.
    */
   async #catchUp(): Promise<void> {
-    const { bus, clock } = this.#options;
-    const isListening = this.#subscription !== undefined && !this.#isClosed;
-    if (!isListening || bus.isAway(this.#topic)) return;
+    const { clock } = this.#options;
+    if (!this.#topic.isHeard) return;
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#mark += 1;
     const mark = this.#mark;
     this.#marks.set(mark, resolve);
     const timer = clock.after(CATCH_UP_MS, resolve);
-    this.#publish({ from: this.#id, mark });
+    this.#topic.publish({ mark });
     await promise;
     timer.cancel();
     this.#marks.delete(mark);
@@ -255,14 +248,14 @@ export class RecentRequests {
 
   /** Ask the node that gives the answer how it stands. */
   async #ask(key: string, attempt: Attempt): Promise<void> {
-    const { bus, clock } = this.#options;
+    const { clock } = this.#options;
     const { commandId, state } = attempt;
     const isUnknown = state === "open" || state === "sent" || attempt.isOlder;
-    if (attempt.delivery || !isUnknown || bus.isAway(this.#topic)) return;
+    if (attempt.delivery || !isUnknown || this.#topic.isAway) return;
     const heard = Promise.withResolvers<boolean>();
     attempt.onNews = () => heard.resolve(true);
     const timer = clock.after(ASK_MS, () => heard.resolve(false));
-    this.#publish({ from: this.#id, key, commandId });
+    this.#topic.publish({ key, commandId });
     const isAlive = await heard.promise;
     timer.cancel();
     attempt.onNews = undefined;
@@ -289,24 +282,10 @@ export class RecentRequests {
   #note(key: string, attempt: Attempt, state: DeliveryState): void {
     attempt.state = state;
     attempt.since = this.#options.clock.now();
-    if (!this.#options.bus.isLocal) this.#publish({ from: this.#id, key, commandId: attempt.commandId, state });
+    this.#topic.publish({ key, commandId: attempt.commandId, state });
   }
 
-  async #listen(): Promise<void> {
-    const subscription = await keepListening(
-      this.#options.bus,
-      this.#topic,
-      (message) => this.#receive(message),
-      () => {},
-    );
-    this.#subscription = subscription;
-    if (this.#isClosed) subscription.end();
-  }
-
-  #receive(message: Uint8Array): void {
-    const news = readMessage(News, message);
-    if (!news) return;
-    const isOwn = news.from === this.#id;
+  #receive(news: News, isOwn: boolean): void {
     if (isOwn && "mark" in news) this.#marks.get(news.mark)?.();
     if (isOwn || "mark" in news) return;
     const { key, commandId, state } = news;
@@ -316,7 +295,7 @@ export class RecentRequests {
       if (known?.delivery) {
         afterNextLoop(() => {
           known.delivery?.look();
-          this.#publish({ from: this.#id, key, commandId, state: known.state });
+          this.#topic.publish({ key, commandId, state: known.state });
         });
       }
       return;
@@ -327,10 +306,6 @@ export class RecentRequests {
     attempt.state = state;
     attempt.since = this.#options.clock.now();
     attempt.onNews?.();
-  }
-
-  #publish(news: News): void {
-    void this.#options.bus.publish(this.#topic, writeMessage(news));
   }
 }
 

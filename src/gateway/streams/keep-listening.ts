@@ -11,7 +11,7 @@ export async function keepListening(
   bus: Bus,
   topic: string,
   listener: Listener,
-  onLate: () => void,
+  onLate = () => {},
 ): Promise<Subscription> {
   let isWanted = true;
   let isTrying = false;
