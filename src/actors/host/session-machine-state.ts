@@ -2,8 +2,7 @@ import type { Catalog } from "../../config/catalog/catalog.ts";
 import { TRANSITION_EVENTS, type Transition, type TransitionEvent } from "../../protocol/event.ts";
 import type { Session } from "../../protocol/session.ts";
 import type { DeadlineSources } from "../facts.ts";
-import type { MachineState } from "../machine/machine-player.ts";
-import type { Configuration } from "../machine/table-compiler.ts";
+import type { Configuration, MachineState } from "../machine/machine-player.ts";
 import {
   isAudible,
   memoryOf,

@@ -253,7 +253,7 @@ const working = {
 /**
  * The machine of one session, with two regions: `lifecycle`, whether it has the floor (docs/use/arbitration.md), and
  * `activity`, what its agent does (docs/use/protocol.md). Work is an effect and delays are deadlines of the floor,
- * because `invoke` and `after` do not survive a restore.
+ * because XState does not restore the ones that a machine has.
  */
 export const sessionMachine = machine.createMachine({
   id: "session",

@@ -223,13 +223,13 @@ test("every state of a session is tested with every kind of event", () => {
   const sessionTypes = new Set(SESSION_EVENTS.map(({ type }) => type as string));
   const untested = [...known].filter((type) => !sessionTypes.has(type));
   expect(untested, "add an event of these types to SESSION_EVENTS").toEqual([]);
-  expect(SESSION.table.configurations.length).toBe(
+  expect(SESSION.configurations.length).toBe(
     Object.keys(sessionMachine.root.states["lifecycle"]!.states).length *
       Object.keys(sessionMachine.root.states["activity"]!.states).length,
   );
 });
 
-test.each(SESSION.table.configurations.map(({ value }) => [JSON.stringify(value), value] as const))(
+test.each(SESSION.configurations.map(({ value }) => [JSON.stringify(value), value] as const))(
   "a session's table gives the same result as XState for any event: %s",
   (_, value) => {
     for (const context of Object.values(CONTEXTS)) {

@@ -37,7 +37,7 @@ function busyFloor(): FloorStage {
   return floor;
 }
 
-/** `table-compiler.test.ts` refuses machines with delays or invoked work. */
+/** `machine-player.test.ts` refuses machines with delays or invoked work. */
 describe("XState does not restore a machine's delays or invoked work", () => {
   test("the machines' actions schedule nothing and start only sessions", () => {
     const folder = new URL("../../../src/actors/", import.meta.url);
