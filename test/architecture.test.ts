@@ -36,12 +36,17 @@ function covers(name: string, path: string): boolean {
   return name === path || (/[/:]$/.test(name) && path.startsWith(name));
 }
 
+/** The rows found so far: each file and package is asked about thousands of times. */
+const rowOfPath = new Map<string, Row | undefined>();
+
 /** The row of a file: the one that names it most exactly. */
 function rowOf(path: string): Row | undefined {
+  if (rowOfPath.has(path)) return rowOfPath.get(path);
   const exactness = ({ files }: Row) =>
     Math.max(-1, ...files.filter((name) => covers(name, path)).map(({ length }) => length));
   const row = ROWS.toSorted((one, other) => exactness(other) - exactness(one))[0]!;
-  return exactness(row) < 0 ? undefined : row;
+  rowOfPath.set(path, exactness(row) < 0 ? undefined : row);
+  return rowOfPath.get(path);
 }
 
 /** Whether one of the names stands for a file or package. A folder does not stand for files with a row of their own. */
