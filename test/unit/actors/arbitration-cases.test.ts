@@ -159,14 +159,16 @@ test("stopping an idle floor or a stopped session is not an error", () => {
   expect(floor.on("music", "stop").ok).toBe(true);
 });
 
-test("stopping with all archives every competing session and resumes none", () => {
+test("stopping with all archives every competing session, and grants the floor to none that waits for it meanwhile", () => {
   const floor = stage(withAgent("chat", { when_blocked: "queue" }));
   play(floor, "start mine:weather; pause mine; start music; start phone; start chat");
+  const decisions = floor.events("arbitration");
   const facts = floor.factsOf(() =>
     expect(floor.ask({ type: "floor.stop_all" })).toMatchObject({ archived: ["phone", "music", "chat"] }),
   );
   const ends = ["phone active.idle→archived", "music paused→archived", "chat created→archived"];
   expect(floor.transitions(facts)).toEqual(ends);
+  expect(floor.events("arbitration")).toEqual(decisions);
   expect(floor.state("mine")).toBe("paused");
 });
 
