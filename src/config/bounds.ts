@@ -27,6 +27,8 @@ export const BOUNDS = {
   importedLineBytes: 2_097_152,
   /** The largest catalogue, in bytes: one of a thousand agents has 300 KiB. */
   catalogBytes: 1_048_576,
+  /** The memory of the thread that examines a large catalogue, in MiB. A process examines one at a time. */
+  catalogMemory: 384,
   /** The size at which a page of waiting turns, or of definitions, ends. */
   pageBytes: 1_048_576,
   /** Agents that operators define in the database, in total and per workspace. Every node keeps them in memory. */

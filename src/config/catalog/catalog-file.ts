@@ -1,8 +1,10 @@
 import { createHash } from "node:crypto";
+import type { z } from "zod";
 import { readBounded, whyUnreadable } from "../bounded-file.ts";
 import { BOUNDS } from "../bounds.ts";
 import { type Fault, faultLine, sortFaults, type ValueFault } from "../fault.ts";
 import { type Catalog, CatalogFile, toCatalog } from "./catalog.ts";
+import { examineApart, UnfinishedExamination } from "./catalog-thread.ts";
 import { findContradictions } from "./contradictions.ts";
 import { type Explained, explain, explainIssues } from "./explanation.ts";
 import { LenientCatalog } from "./lenient-catalog.ts";
@@ -24,10 +26,20 @@ export function describeRefusal(path: string, { faults, unreadable }: RefusedCat
 }
 
 const MAX_CATALOG_BYTES = BOUNDS.catalogBytes;
+/** Examining a text of this size takes a tenth of a second at worst, hardly longer than to begin a thread. */
+const SMALL_BYTES = 16_384;
 const TOO_LARGE = "the file is larger than 1 MiB";
 
 /** Parse a catalogue. Returns it, or all faults at once: of syntax, keys, values, and names of unknown agents. */
 export function readCatalog(text: string): CatalogReading {
+  const examined = examineCatalog(text);
+  return examined.ok ? { ok: true, catalog: toCatalog(examined.file, hashOf(text)) } : examined;
+}
+
+type Examined = { ok: true; value: unknown; file: z.output<typeof CatalogFile> } | RefusedCatalog;
+
+/** Look for all faults of a catalogue. Without any: its value as YAML, and what the schema makes of it. */
+export function examineCatalog(text: string): Examined {
   if (Buffer.byteLength(text) > MAX_CATALOG_BYTES) return refuse(TOO_LARGE);
   const yaml = readYaml(text);
   if (yaml.faults.length === 0 && (yaml.value === undefined || yaml.value === null)) {
@@ -37,7 +49,7 @@ export function readCatalog(text: string): CatalogReading {
   const readable = LenientCatalog.parse(yaml.value);
   const misfits = [...findStrayNames(readable), ...findContradictions(readable)];
   if (file.success && misfits.length === 0 && yaml.faults.length === 0) {
-    return { ok: true, catalog: toCatalog(file.data, hashOf(text)) };
+    return { ok: true, value: yaml.value, file: file.data };
   }
   const faults = [...yaml.faults];
   // Without a parsed value, the contents cannot be checked.
@@ -60,7 +72,7 @@ function locate({ path, message }: ValueFault): Explained {
 
 /**
  * Read and parse a catalogue file. Never rejects: an unreadable file is reported as a fault.
- * @param known returned if the file has its text: parsing holds the event loop for tenths of a second
+ * @param known returned if the file has its text
  */
 export async function loadCatalog(path: string, known?: Catalog): Promise<CatalogReading> {
   let bytes: Buffer;
@@ -71,24 +83,43 @@ export async function loadCatalog(path: string, known?: Catalog): Promise<Catalo
     const isMissing = code === "ENOENT" || code === "ENOTDIR";
     return { ...refuse(whyUnreadable(error)), unreadable: isMissing ? "missing" : "refused" };
   }
-  return decodeCatalog(bytes, known);
+  return await decodeCatalogApart(bytes, known);
+}
+
+/** Parse the bytes of a catalogue in this thread, which may take seconds. */
+export function decodeCatalog(bytes: Uint8Array): CatalogReading {
+  const text = textOf(bytes);
+  return typeof text === "string" ? readCatalog(text) : text;
 }
 
 /**
- * Parse the bytes of a catalogue.
+ * Parse the bytes of a catalogue, a large one in a thread of its own. Never rejects.
  * @param known returned if it has the same text
  */
-export function decodeCatalog(bytes: Uint8Array, known?: Catalog): CatalogReading {
+export async function decodeCatalogApart(bytes: Uint8Array, known?: Catalog): Promise<CatalogReading> {
+  const text = textOf(bytes);
+  if (typeof text !== "string") return text;
+  const hash = hashOf(text);
+  if (known?.hash === hash) return { ok: true, catalog: known };
+  if (bytes.length <= SMALL_BYTES) return readCatalog(text);
+  try {
+    const examined = await examineApart(text);
+    return examined.ok ? { ok: true, catalog: toCatalog(CatalogFile.parse(examined.value), hash) } : examined;
+  } catch (error) {
+    if (!(error instanceof UnfinishedExamination)) throw error;
+    return { ...refuse(`the file ${error.message}`), unreadable: "refused" };
+  }
+}
+
+function textOf(bytes: Uint8Array): string | RefusedCatalog {
   // The last character of a file that is too long may be cut, and would not be UTF-8.
   if (bytes.length > MAX_CATALOG_BYTES) return refuse(TOO_LARGE);
-  let text: string;
   try {
     // Keep a byte order mark, so that the hash equals that of `sha256sum`.
-    text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch {
     return refuse("the file is not UTF-8 text", endOfUtf8(Buffer.from(bytes)));
   }
-  return known && hashOf(text) === known.hash ? { ok: true, catalog: known } : readCatalog(text);
 }
 
 function refuse(message: string, { line, column } = { line: 1, column: 1 }): RefusedCatalog {

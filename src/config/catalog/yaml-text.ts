@@ -33,8 +33,8 @@ export interface YamlText {
 /** The maximum nesting of maps and lists. The catalogue needs 8; `arguments` of a scripted tool may need more. */
 const MAX_YAML_DEPTH = 64;
 /**
- * The maximum number of words, signs, spaces and line ends: ten thousand keys, or steps of a script. Reading them holds
- * the event loop for a second at worst.
+ * The maximum number of words, signs, spaces and line ends: ten thousand keys, or steps of a script. Reading them takes
+ * seconds at worst.
  */
 const MAX_TOKENS = 400_000;
 /** The maximum number of expanded aliases if any are nested, and so multiply: more indicates an expansion attack. */

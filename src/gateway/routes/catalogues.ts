@@ -2,7 +2,7 @@ import type { FastifyRequest } from "fastify";
 import { z } from "zod";
 import type { Catalog } from "../../config/catalog/catalog.ts";
 import { compareCatalogs } from "../../config/catalog/catalog-change.ts";
-import { decodeCatalog } from "../../config/catalog/catalog-file.ts";
+import { decodeCatalogApart } from "../../config/catalog/catalog-file.ts";
 import { type Circumstances, findStrays } from "../../policy/circumstances.ts";
 import { differenceOf, matrixOf, whyNoMatrix } from "../../policy/matrix.ts";
 import { AppError } from "../../protocol/errors.ts";
@@ -94,7 +94,7 @@ export function catalogueRoutes(app: Routes, context: CallerContext & { definiti
         throw new AppError("bad_request", "The body must be a catalogue, as application/yaml.");
       }
       const catalog = definitions.file();
-      const reading = decodeCatalog(request.body, catalog);
+      const reading = await decodeCatalogApart(request.body, catalog);
       if (!reading.ok) {
         throw new AppError("bad_request", "The catalogue has faults.", { facts: { faults: reading.faults } });
       }

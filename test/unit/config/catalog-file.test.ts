@@ -3,7 +3,8 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { loadCatalog, readCatalog } from "../../../src/config/catalog/catalog-file.ts";
+import { decodeCatalogApart, loadCatalog, readCatalog } from "../../../src/config/catalog/catalog-file.ts";
+import { examineApart } from "../../../src/config/catalog/catalog-thread.ts";
 import { catalogOf, faultsOf, lines } from "../../support/catalogs/catalog-faults.ts";
 
 it("a valid file becomes a catalogue with every default filled in", () => {
@@ -143,6 +144,27 @@ it.each([
   expect(faultsOf(unit.repeat(1_048_000 / unit.length))).toEqual([
     "1:1 : the text has too many parts: more than 400000 words and signs",
   ]);
+});
+
+describe("a large text", () => {
+  const agents = Array.from({ length: 600 }, (_, index) => `  - { name: a${index}, replaces: [a1] }`);
+  const rules = ["routing:", "  - { agent: a2, patterns: [hm] }"];
+
+  it.each([
+    ["without faults", lines("agents:", ...agents, ...rules)],
+    ["with faults", lines("agents:", ...agents.slice(1), ...rules, "polcy: {}")],
+  ])("is read as a small one is, while the event loop goes on: %s", async (_, text) => {
+    const reading = decodeCatalogApart(Buffer.from(text));
+    const loop = new Promise((resolve) => setImmediate(() => resolve("the event loop went on")));
+    expect(await Promise.race([reading, loop])).toBe("the event loop went on");
+    expect(await reading).toEqual(readCatalog(text));
+  });
+
+  it("that takes too much memory is refused", async () => {
+    const text = lines("agents:", ...agents);
+    await expect(examineApart(text, 6)).rejects.toThrow("takes too much memory to read");
+    expect(await examineApart(text)).toMatchObject({ ok: true });
+  });
 });
 
 describe("loading", () => {
