@@ -9,7 +9,7 @@ export type MatrixFormat = (typeof MATRIX_FORMATS)[number];
 
 const MAX_COLUMNS = 80;
 const GAP = "  ";
-/** Columns of the words in the legend. */
+/** Columns of the words in the legend, unless it has a longer one. */
 const TERM_COLUMNS = 10;
 
 const LEGEND: Readonly<Record<MatrixEffect, string>> = {
@@ -19,7 +19,7 @@ const LEGEND: Readonly<Record<MatrixEffect, string>> = {
   beneath: "the challenger starts beneath the holder, quieter by this many dB",
   waits: "the challenger waits for the floor",
   refused: "the challenger is refused, and the holder notices nothing",
-  restricted: "the flags do not let the holder be heard",
+  restricted: "the flags or the hours do not let the holder be heard",
 };
 
 /** The matrix as text. */
@@ -79,9 +79,11 @@ function textOf(agents: Matrix["agents"], rows: readonly MatrixCell[][]): string
     tables.push(head + rows.map((cells, row) => line(labels[row]!, cells.map(wordOf))).join(""));
     from = to;
   }
-  const legend = legendOf(rows).map(([effect, meaning]) => {
-    const lines = wrapToWidth(meaning, MAX_COLUMNS - TERM_COLUMNS);
-    return lines.map((line, index) => `${(index === 0 ? effect : "").padEnd(TERM_COLUMNS)}${line}\n`).join("");
+  const meanings = legendOf(rows);
+  const columns = Math.max(TERM_COLUMNS, ...meanings.map(([effect]) => effect.length + GAP.length));
+  const legend = meanings.map(([effect, meaning]) => {
+    const lines = wrapToWidth(meaning, MAX_COLUMNS - columns);
+    return lines.map((line, index) => `${(index === 0 ? effect : "").padEnd(columns)}${line}\n`).join("");
   });
   const intro = "Rows: the holder, with its priority. Columns: the challenger, by its row number.\n";
   return `${intro}\n${tables.join("\n")}\n${legend.join("")}`;

@@ -94,9 +94,8 @@ function refuseStrayParameters(query: unknown, schema: FastifySchema | undefined
   const known = Object.keys(fields);
   const strays = Object.keys(query as object).filter((key) => !known.includes(key) && !key.startsWith("_"));
   if (strays.length === 0) return;
-  const issues = strays
-    .slice(0, BOUNDS.shownIssues)
-    .map((key) => ({ path: `querystring.${key}`, message: `known here: ${known.join(", ")}` }));
+  const message = known.length === 0 ? "no parameter is known here" : `known here: ${known.join(", ")}`;
+  const issues = strays.slice(0, BOUNDS.shownIssues).map((key) => ({ path: `querystring.${key}`, message }));
   const parameters = known.length === 0 ? "it has no filters" : `it has ${known.join(", ")}`;
   const what = isList ? "This list" : "This route";
   throw new AppError("bad_request", `${what} has no ${strays[0]}; ${parameters}.`, { facts: { issues } });

@@ -94,6 +94,12 @@ test("a matrix can be printed as a Markdown table with the same words", async ()
   expect(rows[9]).toMatch(/^\| `music_agent` \| pauses \| ducks 0 \| pauses \|/);
 });
 
+test("the legend keeps each word apart from its meaning", async () => {
+  const { printed } = await print(await fileOf(HOURS), { format: "text", flags: ["parked"] });
+  expect(printed).toContain("\nrestricted  the flags or the hours do not let the holder be heard\n");
+  expect(printed).toContain("\nrefused     the challenger is refused, and the holder notices nothing\n");
+});
+
 test("a matrix of too many agents is refused with a sentence", async () => {
   const agents = Array.from({ length: 101 }, (_, index) => ({ name: `a${index}` }));
   const path = await fileOf(JSON.stringify({ agents }));
