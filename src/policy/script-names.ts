@@ -7,7 +7,18 @@ import type { PlayExpectation, Range, ReadScript, Script, Step, StepExpectation 
 type Path = readonly (string | number)[];
 
 /** The actions of a session that is there. */
-const OF_SESSION = ["answers", "cancels", "resumes", "pauses", "ends", "dies", "returns", "switches", "moves"] as const;
+const OF_SESSION = [
+  "inquires",
+  "answers",
+  "cancels",
+  "resumes",
+  "pauses",
+  "ends",
+  "dies",
+  "returns",
+  "switches",
+  "moves",
+] as const;
 const OF_AGENT = ["asks", "schedules", "router", "to", "disable", "enable"] as const;
 const OF_FLAG = ["set", "clear"] as const;
 

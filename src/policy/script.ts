@@ -126,6 +126,7 @@ const ACTIONS = [
   "asks",
   "says",
   "hears",
+  "inquires",
   "answers",
   "cancels",
   "resumes",
@@ -163,7 +164,9 @@ const stepFields = {
   router: AgentId.optional(),
   /** The turn ends with a failure. */
   fails: z.boolean().optional(),
-  /** The turn of the session ends now. */
+  /** The turn of the session asks the user a question. It no longer ends by itself. */
+  inquires: name.optional(),
+  /** The turn of the session ends now; what it has asked is answered before. */
   answers: name.optional(),
   /** Its user cancels the turn of the session, also one that waits. */
   cancels: name.optional(),

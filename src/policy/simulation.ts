@@ -1,8 +1,8 @@
-import { isAudible } from "../actors/session/session-context.ts";
+import { isAudible, type Run } from "../actors/session/session-context.ts";
 import { acceptsTurns, type Catalog } from "../config/catalog/catalog.ts";
 import type { Decision } from "../protocol/decision.ts";
 import { ERRORS } from "../protocol/errors.ts";
-import type { AgentId, MessageId, RunId, SessionId } from "../protocol/ids.ts";
+import type { AgentId, MessageId, RequestId, RunId, SessionId } from "../protocol/ids.ts";
 import type { Command } from "../protocol/internal/command.ts";
 import type { Reply } from "../protocol/internal/reply.ts";
 import type { RunOutcome } from "../protocol/internal/run.ts";
@@ -25,6 +25,7 @@ const MAX_EVENTS = 1_000_000;
 
 /** The actions that name a session. */
 const SESSION_ACTIONS = [
+  "inquires",
   "answers",
   "cancels",
   "resumes",
@@ -74,7 +75,7 @@ interface Turn {
   readonly fails: boolean;
   /** How long an attempt takes, in ms. */
   readonly forMs: number;
-  /** When its attempt has ended, in the floor's time; undefined: no worker has it. */
+  /** When its attempt has ended, in the floor's time; undefined: no worker has it, or it waits for its user. */
   doneAt?: number | undefined;
 }
 
@@ -127,6 +128,7 @@ class Simulation {
   /** Who hears the step's sentence. */
   #routed: Routed | undefined;
   #messages = 0;
+  #questions = 0;
   #steps = 0;
 
   constructor(read: ReadScript, options: PlayOptions) {
@@ -269,6 +271,7 @@ class Simulation {
   }
 
   #actOnSession(step: Step, sessionId: SessionId, line: number): Decision | undefined {
+    if (step.inquires !== undefined) return this.#inquires(step.inquires, sessionId, line);
     if (step.answers !== undefined) return this.#answers(step, sessionId, line);
     if (step.cancels !== undefined) return this.#cancels(step.cancels, sessionId, line);
     if (step.pauses !== undefined) return this.#send({ type: "session.pause", sessionId });
@@ -421,11 +424,37 @@ class Simulation {
     return decisionOf(reply);
   }
 
-  /** The session's turn ends before its time. */
-  #answers({ answers, fails }: Step, sessionId: SessionId, line: number): undefined {
+  /** The session's turn waits for its user until it is answered, cancelled, or has waited for too long. */
+  #inquires(name: string, sessionId: SessionId, line: number): undefined {
+    const { turn, run } = this.#runningTurn(name, sessionId, line);
+    turn.doneAt = undefined;
+    this.#questions += 1;
+    const requestId = `request-${this.#questions}` as RequestId;
+    const interaction = { kind: "question" as const, requestId, question: "…", options: [] };
+    const parts = [{ kind: "ask" as const, interaction }];
+    const { runId } = turn;
+    this.#send({ type: "run.report", sessionId, runId, attempt: run.attempt, n: run.reported + 1, parts });
+  }
+
+  #runningTurn(name: string, sessionId: SessionId, line: number): { turn: Turn; run: Run } {
     const { run } = this.#floor.session(sessionId)!.context;
     const turn = run && this.#turns.get(run.id);
-    if (!turn || !run.live) throw new ScriptFault(line, `no turn runs in ${answers}`);
+    if (!turn || !run.live) throw new ScriptFault(line, `no turn runs in ${name}`);
+    return { turn, run };
+  }
+
+  /** The session's turn ends before its time. */
+  #answers({ answers, fails }: Step, sessionId: SessionId, line: number): undefined {
+    const { turn, run } = this.#runningTurn(answers!, sessionId, line);
+    for (const { interaction } of run.interactions) {
+      const { requestId } = interaction;
+      this.#send({
+        type: "session.answer",
+        sessionId,
+        requestId,
+        answer: { kind: "question", requestId, selected: [] },
+      });
+    }
     this.#endTurn({ ...turn, fails: fails ?? turn.fails });
   }
 

@@ -137,7 +137,7 @@ test("the faults of a script are all named with their places", async () => {
       "script.yaml:4:5 steps[1]: must do one thing, not asks and pauses",
       "script.yaml:5:5 steps[2]: needs both repeat and steps",
       "script.yaml:6:14 steps[3].after: must be a duration: a whole number and ms, s, m, h or d, as in 30s",
-      "script.yaml:7:5 steps[4]: must do something (asks, says, hears, answers, cancels, resumes, pauses, ends, dies, returns, switches, schedules, moves, set, clear, clock, catalogue, stop, disable, enable, repeat), expect something or let time pass (at, after)",
+      "script.yaml:7:5 steps[4]: must do something (asks, says, hears, inquires, answers, cancels, resumes, pauses, ends, dies, returns, switches, schedules, moves, set, clear, clock, catalogue, stop, disable, enable, repeat), expect something or let time pass (at, after)",
     ]
   `);
   expect((await run(`${path}.missing`)).code).toBe(2);
@@ -308,6 +308,39 @@ steps:
   const catalog = CALLED({ after_turn: "archive" });
   expect(failures(playText(script, catalog))).toEqual([]);
   expect(() => playText(`${script}  - { answers: talk }\n`, catalog)).toThrow("line 7: no turn runs in talk");
+});
+
+test("a question waits for answer_within, or with heard as long as its session is heard", () => {
+  const played = (answer_within: object | string, sinceCall: string) => {
+    const script = `
+steps:
+  - { at: "08:00", says: talk, for: 5s }
+  - { after: 1s, inquires: talk }
+  - { after: 10s, asks: call, for: 1h, expect: { heard: [call], silent: [talk] } }
+  - { after: 1h, expect: { heard: [talk] } }
+  - { after: ${sinceCall}, answers: talk, expect: { ended: [talk] } }
+`;
+    return failures(playText(script, CALLED({ after_turn: "archive", answer_within })));
+  };
+  expect(played({ heard: "20s" }, "9s")).toEqual([]);
+  expect(() => played({ heard: "20s" }, "10s")).toThrow("line 7: no turn runs in talk");
+  expect(() => played("20s", "1s")).toThrow("line 7: no turn runs in talk");
+});
+
+test("a question that is answered ends with its turn, and only a turn that runs asks one", () => {
+  const script = `
+steps:
+  - { at: "08:00", says: talk, for: 5s }
+  - { inquires: talk }
+  - { after: 1h, expect: { heard: [talk] } }
+  - { answers: talk, expect: { ended: [talk] } }
+  - { says: talk }
+  - { inquires: talk }
+  - { cancels: talk, expect: { silent: [talk] } }
+`;
+  const catalog = CALLED({ after_turn: "archive", answer_within: "2h" });
+  expect(failures(playText(script, catalog))).toEqual([]);
+  expect(() => playText(`${script}  - { inquires: talk }\n`, catalog)).toThrow("line 10: no turn runs in talk");
 });
 
 test("a turn ends while its session is silent or waits: it is cancelled, or its end was under way", () => {
