@@ -357,6 +357,8 @@ test("an id that a resumed session counts again begins another turn; the same ca
   await expect.poll(said).toHaveLength(3);
   lost.abort();
   expect(await first).toBe("lost");
+  // The same words under another id are another call.
+  expect(await speak(3, "play", { waitSeconds: 0 })).toContain("agent_busy");
   expect(await speak(2, "play", { waitSeconds: 0 })).toContain('isRunning\\":true');
   expect(await said()).toEqual(["hello", "hello", "play"]);
 });
