@@ -76,8 +76,8 @@ const PAGE = "test/e2e/page/**/*.test.ts";
 /**
  * Minutes of real processes: whole clusters, packages, proxies, coding agents, attacks, the client in several browsers, a
  * page whose server or sign-in is gone, its sessions, keys, sheets, copies, deletions and policies, each view in each
- * theme, language and size; large floors explored to their end; planted faults of time, and stories on a node. `npm run
- * test:long` runs them, `npm test` the rest, and CI both.
+ * theme, language and size; large floors explored to their end; planted faults of moves and time, and stories on a
+ * node. `npm run test:long` runs them, `npm test` the rest, and CI both.
  */
 const LONG_TESTS = [
   "test/e2e/attacks/**/*.test.ts",

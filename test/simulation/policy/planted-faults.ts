@@ -132,6 +132,11 @@ export const PLANTED: readonly PlantedFault[] = [
   key("which hours it is", [KEY, "isCurrent, inForce,", "isCurrent,"]),
   key("who asked first", [KEY, "asked.get(session.numbers.askedAt)", "0"], [KEY, "asked.get(askedAt)", "0"]),
   move("no turn ends", ["policy/moves.ts", '    if (run?.live) yield { does: "answers", sessionId };\n', ""]),
+  move("no turn of a silent session ends", [
+    "policy/moves.ts",
+    '  if (run || turns.length > 0) yield { does: "cancels", sessionId };\n',
+    "",
+  ]),
   time("nothing happens between two deadlines", [
     ZONE,
     'add("anything", before(coming, true));',
@@ -180,8 +185,8 @@ interface Judges {
 }
 
 export const ALL_JUDGES: Judges = { words: ["--quick"], catalogues: 40 };
-/** Only those of hours and of moments, with catalogues made for them. */
-export const TIME_JUDGES: Judges = { words: ["--directed"], catalogues: 6 };
+/** Only those of hours, of moments and of turns, with catalogues made for them. */
+export const DIRECTED_JUDGES: Judges = { words: ["--directed"], catalogues: 6 };
 
 /**
  * Try the prover with a fault in it, or in the floor, in a process of its own. Returns what finds it. Without a fault

@@ -10,9 +10,9 @@ import { prove } from "../../../src/policy/proof.ts";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
 import type { JudgedCatalog } from "../../support/policy/judged-catalog.ts";
 import { type JudgedEvent, LogJudge } from "../../support/policy/log-judge.ts";
-import { tryMoments } from "../../support/policy/moments-trial.ts";
 import { tryProver } from "../../support/policy/prover-trial.ts";
 import { toCatalog } from "../../support/policy/random-catalog.ts";
+import { tryMoments, tryTurns } from "../../support/policy/steps-trial.ts";
 import { PLANTED } from "./planted-faults.ts";
 
 test.each([12, 14, 19, 45])(
@@ -26,6 +26,10 @@ test.each([12, 14, 19, 45])(
 
 test.each([1, 2, 3])("every step between two deadlines of catalogue %i is one that is explored", (seed) => {
   expect(tryMoments(seed)).toEqual([]);
+});
+
+test.each([1, 2, 5])("every step of turns on a floor of catalogue %i is one that is explored", (seed) => {
+  expect(tryTurns(seed)).toEqual([]);
 });
 
 test("each planted fault has a place in the code", async () => {

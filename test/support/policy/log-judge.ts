@@ -220,7 +220,7 @@ export class LogJudge {
     this.#must(state !== "paused" || is || /^(paused|archived|deleted)$/.test(to), "4", describe);
     this.#must(agent.critical !== true || event !== "preempt", "11", () => `it is critical: ${describe()}`);
     this.#must(!this.#isPlain || !to.startsWith("ducked"), "12", describe);
-    const hasCause = by !== undefined && reason !== "superseded";
+    const hasCause = by !== undefined && !isContinued(reason);
     const isEnded = to === "archived" && hasCause && agent.critical === true;
     this.#must(!isEnded || this.#sessions.get(by!.sessionId)?.agent.critical === true, "11", describe);
     if (was && !is) this.#silence(session, change);
@@ -276,7 +276,8 @@ export class LogJudge {
     session.isQueued = false;
     session.isLeft = true;
     // Its limits do not touch what is owed to it.
-    const isOwn = event === "pause" || (event === "archive" && reason === undefined) || reason === "lease_expired";
+    const isEnded = event === "archive" && (reason === undefined || reason === "stop");
+    const isOwn = event === "pause" || isEnded || reason === "lease_expired";
     if (isOwn) for (const ids of this.#owed.values()) ids.delete(session.id);
   }
 

@@ -140,8 +140,17 @@ export function toCatalog(catalog: JudgedCatalog): Catalog {
   return known;
 }
 
-/** The catalogue with an agent disabled, or enabled again. */
-export const withAgent = (catalog: JudgedCatalog, name: string, enabled: boolean): JudgedCatalog => ({
-  ...catalog,
-  agents: catalog.agents.map((agent) => (agent.name === name ? { ...agent, enabled } : agent)),
-});
+const switched = new WeakMap<JudgedCatalog, Map<string, JudgedCatalog>>();
+
+/** The catalogue with an agent disabled, or enabled again: the same one each time, so that it is read once. */
+export function withAgent(catalog: JudgedCatalog, name: string, enabled: boolean): JudgedCatalog {
+  const known = switched.get(catalog) ?? new Map<string, JudgedCatalog>();
+  switched.set(catalog, known);
+  const key = `${name} ${enabled}`;
+  let next = known.get(key);
+  if (!next) {
+    next = { ...catalog, agents: catalog.agents.map((agent) => (agent.name === name ? { ...agent, enabled } : agent)) };
+    known.set(key, next);
+  }
+  return next;
+}

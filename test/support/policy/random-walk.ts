@@ -71,7 +71,12 @@ function change(floor: WalkedFloor, judge: LogJudge, catalog: JudgedCatalog, cha
   const timed = [...priority_rules, ...restrictions];
   const flag = chance.pick(FLAGS);
   if (timed.some(({ when }) => when === flag) && chance.percent(60)) {
-    floor.ask({ type: "floor.patch_flags", flags: { [flag]: !floor.actors.context.flags[flag] } });
+    const isOn = (name: string) => floor.actors.context.flags[name] === true;
+    // One flag, or all of them at once.
+    const flags = chance.percent(80)
+      ? { [flag]: !isOn(flag) }
+      : Object.fromEntries(FLAGS.map((name) => [name, !isOn(name)]));
+    floor.ask({ type: "floor.patch_flags", flags });
   } else {
     judge.setClock();
     floor.setClock(randomInstant(floor.now, chance));
@@ -102,11 +107,16 @@ function act(floor: WalkedFloor, catalog: JudgedCatalog, size: number, id: strin
     "answer",
     "fail",
     "cancel",
+    "edit",
+    "move",
+    "stop",
   ]);
   const talking = (name: string) => catalog.agents.find((agent) => agent.name === name)?.adapter?.kind !== "external";
   if ((does === "start" || does === "greet") && living.length < size) {
     const { name } = chance.pick(catalog.agents);
-    if (does === "greet" && talking(name)) floor.say(id, name);
+    const isTalk = does === "greet" && talking(name);
+    if (isTalk && chance.percent(15)) floor.arrive(id, name, chance.pick([0, 1, 2]));
+    else if (isTalk) floor.say(id, name, chance.percent(15));
     else floor.start(id, name);
   }
   if (does === "wait" || does === "start" || does === "greet" || living.length === 0) return;
@@ -115,9 +125,12 @@ function act(floor: WalkedFloor, catalog: JudgedCatalog, size: number, id: strin
     if (floor.isAnswering(other)) floor.answer(other, does === "fail");
   } else if (does === "cancel") floor.cancel(other);
   else if (does === "say") {
-    if (talking(floor.agentOf(other)!)) floor.say(other);
+    if (talking(floor.agentOf(other)!)) floor.say(other, undefined, chance.percent(15));
   } else if (does === "end") floor.on(other, "archive");
   else if (does === "die") floor.die(other);
+  else if (does === "edit") floor.edit(other, id);
+  else if (does === "move") floor.leave(other);
+  else if (does === "stop") floor.ask({ type: chance.pick(["floor.stop", "floor.stop_all"]) });
   else if (does === "pause" && state !== "created") floor.on(other, "pause");
   else if (does === "wake") floor.wake(other);
 }

@@ -1,6 +1,7 @@
-import type { Fact, Given } from "../../../src/actors/facts.ts";
+import type { BudgetRefusal, Fact, Given } from "../../../src/actors/facts.ts";
 import type { CommandResult } from "../../../src/actors/host/floor-actors.ts";
 import type { Catalog } from "../../../src/config/catalog/catalog.ts";
+import type { RunId } from "../../../src/protocol/ids.ts";
 import type { FloorTime } from "../../../src/shared/floor-time.ts";
 import { FloorStage, type LooseCommand } from "../floors/floor-stage.ts";
 import { type JudgedCatalog, lengthOf } from "./judged-catalog.ts";
@@ -8,6 +9,12 @@ import type { JudgedEvent } from "./log-judge.ts";
 import { toCatalog } from "./random-catalog.ts";
 
 type TurnEnd = NonNullable<Extract<LooseCommand, { type: "run.report" }>["outcome"]>;
+
+const USED_UP: BudgetRefusal = {
+  message: "the budget is used up",
+  retryAfterMs: 1_000,
+  spent: { per: "owner", runs: 1, withinMs: 1_000, freeAt: 0 },
+};
 
 /** What was done to a floor, and at which time of its wall clock. */
 export type Done =
@@ -25,6 +32,8 @@ export class WalkedFloor extends FloorStage {
   #jumpedMs = 0;
   readonly #onCommit: (events: readonly JudgedEvent[]) => void;
   #raw: JudgedCatalog;
+  /** Turns that their budget refuses when they would begin. */
+  readonly refused = new Map<RunId, BudgetRefusal>();
   /** By session whose program lives: when its next heartbeat comes, in the floor's time. */
   readonly #beats = new Map<string, number>();
 
@@ -36,7 +45,8 @@ export class WalkedFloor extends FloorStage {
   }
 
   override given(stamp: number): Given {
-    return { ...super.given(stamp), time: (this.now - this.#jumpedMs) as FloorTime };
+    const { refused } = this;
+    return { ...super.given(stamp), time: (this.now - this.#jumpedMs) as FloorTime, refused };
   }
 
   override get due(): number | undefined {
@@ -69,12 +79,48 @@ export class WalkedFloor extends FloorStage {
     this.report(id, runId, of.reported + 1, { attempt: of.attempt, outcome });
   }
 
-  /** A message: a turn of the session, or of a new one of the agent. */
-  say(id: string, agent?: string): void {
+  #newTurn(suffix = "") {
+    const number = `${this.done.length}${suffix}`;
+    return { messageId: `m${number}`, runId: `run-${number}`, content: "hello" };
+  }
+
+  /** A message: a turn of the session, or of a new one of the agent. Its budget may refuse it. */
+  say(id: string, agent?: string, isRefused = false): void {
     const session = agent === undefined ? {} : { session: { sessionId: id, agentId: agent, userId: "ann" } };
-    const turn = { messageId: `m${this.done.length}`, runId: `run-${this.done.length}`, content: "hello" };
+    const turn = this.#newTurn();
+    if (isRefused) this.refused.set(turn.runId as RunId, USED_UP);
     this.ask({ type: "session.chat", sessionId: id, turn, ...session });
-    const lease = this.#raw.agents.find(({ name }) => name === (agent ?? this.agentOf(id)))?.lease;
+    this.#live(id, agent ?? this.agentOf(id)!);
+  }
+
+  /** A session of another floor goes on here, perhaps with turns that have not ended. */
+  arrive(id: string, agentId: string, turnCount: number): void {
+    const session = { sessionId: id, agentId, userId: "ann" };
+    const history = { messageCount: 0, origin: { by: "move", sessionId: `${id}-there` } };
+    const from = { sessionId: `${id}-there`, floorId: "u:bob", seq: 0 };
+    const turns = Array.from({ length: turnCount }, (_, n) => this.#newTurn(`-${n}`));
+    this.ask({ type: "session.move", sessionId: id, session, history, from, turns } as unknown as LooseCommand);
+    this.#live(id, agentId);
+  }
+
+  /** The session goes on on another floor. */
+  leave(id: string): void {
+    const by = { sessionId: `${id}-there`, agentId: this.agentOf(id)! };
+    this.ask({ type: "session.replace", sessionId: id, by, movedTo: "u:bob" });
+  }
+
+  /** The session's user edits it: a copy takes its place. */
+  edit(id: string, copyId: string): void {
+    const agentId = this.agentOf(id)!;
+    const session = { sessionId: copyId, agentId, userId: "ann" };
+    const history = { messageCount: 0, origin: { by: "fork" } };
+    const edit = { type: "session.copy", sessionId: copyId, session, history, activate: true, replaces: id };
+    this.ask(edit as unknown as LooseCommand);
+    this.#live(copyId, agentId);
+  }
+
+  #live(id: string, agentId: string): void {
+    const lease = this.#raw.agents.find(({ name }) => name === agentId)?.lease;
     if (lease !== undefined) this.#beats.set(id, this.now - this.#jumpedMs + lengthOf(lease) / 2);
   }
 
@@ -116,15 +162,13 @@ export class WalkedFloor extends FloorStage {
   /** A session of the agent asks for the floor; its program lives. */
   start(id: string, agent: string): void {
     this.create(agent, { id });
-    const lease = this.#raw.agents.find(({ name }) => name === agent)?.lease;
-    if (lease !== undefined) this.#beats.set(id, this.now - this.#jumpedMs + lengthOf(lease) / 2);
+    this.#live(id, agent);
   }
 
   /** The session's user asks for it again. */
   wake(id: string): void {
     this.on(id, this.state(id) === "created" ? "activate" : "resume");
-    const lease = this.#raw.agents.find(({ name }) => name === this.agentOf(id))?.lease;
-    if (lease !== undefined) this.#beats.set(id, this.now - this.#jumpedMs + lengthOf(lease) / 2);
+    this.#live(id, this.agentOf(id)!);
   }
 
   /** The program gives a last sign of life. */

@@ -44,20 +44,55 @@ function momentsCatalog(chance: Chance): JudgedCatalog {
   };
 }
 
+/**
+ * Agents to which it matters whether a turn runs, and how it ends: while its session is heard, beneath another one, or
+ * silent.
+ */
+function turnsCatalog(chance: Chance): JudgedCatalog {
+  const agents = [20, 50, 50].slice(0, chance.pick([2, 2, 3])).map((priority, index): JudgedAgent => {
+    const whenPreempted = chance.pick(["pause", "pause", "duck"]);
+    const keys = {
+      name: "abc"[index]!,
+      priority,
+      when_preempted: whenPreempted,
+      when_blocked: chance.pick(["reject", "queue"]),
+      preemption_threshold: 90 + index,
+    };
+    if (index > 0 && chance.percent(40)) return { ...keys, adapter: { kind: "external" } };
+    return {
+      ...keys,
+      ...chance.pick([
+        { after_turn: "yield" },
+        { after_turn: "archive" },
+        { idle_yields: true },
+        { idle_timeout: "3s" },
+      ]),
+      adapter: { kind: "scripted", yields: chance.pick(["hold", "abort"]) },
+    } as unknown as JudgedAgent;
+  });
+  return { agents, policy: { ties: chance.pick(["reject", "newest"]) } };
+}
+
 /** The sessions that are there: their agents, and their states without what they are doing. */
 type Present = ReadonlyMap<string, { readonly agent: string; readonly state: string }>;
+
+/** Where it makes no difference how a turn ends, one way of it is explored. */
+const END_OF_TURN = new Set(["done", "fail", "abort"]);
 
 /** What a reader of the log sees of a step: who is there before it, and what becomes of whom. */
 function tell(before: Present, agentOf: (id: string) => string, events: readonly JudgedEvent[]): string {
   const there = [...before.values()].map(({ agent, state }) => `${agent} ${state}`).sort();
   const told = events.map(({ type, sessionId, data }) => {
     const { outcome, reason, from, to, event, by, challenger } = data as Told;
-    return type === "arbitration"
-      ? `${challenger.agentId} is ${outcome} (${reason})`
-      : `${agentOf(sessionId!)}: ${from} → ${to} (${[event, reason, by?.agentId].filter(Boolean).join(", ")})`;
+    if (type === "arbitration") return `${challenger.agentId} is ${outcome} (${reason})`;
+    const why = END_OF_TURN.has(event) ? "end" : [event, reason, by?.agentId].filter(Boolean).join(", ");
+    return `${agentOf(sessionId!)}: ${restOf(from)} → ${restOf(to)} (${why})`;
   });
   return `${there.join(", ") || "nobody"}: ${told.join("; ")}`;
 }
+
+/** A session whose turn failed is idle like one whose turn is done. */
+const restOf = (state: string): string => state.replace(".failed", ".idle");
 
 type Told = Readonly<Record<"outcome" | "reason" | "from" | "to" | "event", string>> &
   Readonly<Record<"by" | "challenger", { agentId: string }>>;
@@ -96,7 +131,18 @@ function visitedSteps(catalog: JudgedCatalog): Set<string> | undefined {
  */
 export function tryMoments(seed: number, walks = WALKS): string[] {
   const chance = new Chance(seed);
-  const catalog = momentsCatalog(chance);
+  return missingSteps(momentsCatalog(chance), walks, chance, ask);
+}
+
+/** The same on a floor whose sessions take turns, which end in every way and in every state. */
+export function tryTurns(seed: number, walks = WALKS): string[] {
+  const chance = new Chance(seed);
+  return missingSteps(turnsCatalog(chance), walks, chance, talk);
+}
+
+type Act = (floor: WalkedFloor, id: string, catalog: JudgedCatalog, chance: Chance) => void;
+
+function missingSteps(catalog: JudgedCatalog, walks: number, chance: Chance, act: Act): string[] {
   const visited = visitedSteps(catalog);
   if (!visited) return [];
   const missing = new Set<string>();
@@ -129,7 +175,7 @@ export function tryMoments(seed: number, walks = WALKS): string[] {
   return [...missing].map((step) => `a step is never visited: ${step}`);
 }
 
-function act(floor: WalkedFloor, id: string, { agents }: JudgedCatalog, chance: Chance): void {
+function ask(floor: WalkedFloor, id: string, { agents }: JudgedCatalog, chance: Chance): void {
   const { living } = floor;
   if (living.length < SIZE && chance.percent(60)) return floor.start(id, chance.pick(agents).name);
   if (living.length === 0) return;
@@ -138,4 +184,21 @@ function act(floor: WalkedFloor, id: string, { agents }: JudgedCatalog, chance: 
   if (does === "end") floor.on(other, "archive");
   else if (does === "pause" && state !== "created") floor.on(other, "pause");
   else if (does === "wake" && !state.startsWith("active")) floor.wake(other);
+}
+
+function talk(floor: WalkedFloor, id: string, catalog: JudgedCatalog, chance: Chance): void {
+  const { living } = floor;
+  const talks = (name: string) => catalog.agents.find((agent) => agent.name === name)!.adapter!.kind !== "external";
+  if (living.length < SIZE && chance.percent(50)) {
+    const { name } = chance.pick(catalog.agents);
+    return talks(name) && chance.percent(70) ? floor.say(id, name) : floor.start(id, name);
+  }
+  const other = living.length > 0 ? chance.pick(living).id : undefined;
+  if (other === undefined || chance.percent(30)) return ask(floor, id, catalog, chance);
+  const does = chance.pick(["say", "answer", "fail", "cancel", "cancel"]);
+  const { run, turns } = floor.contextOf(other);
+  if (does === "cancel") floor.cancel(other);
+  else if (does !== "say") {
+    if (floor.isAnswering(other)) floor.answer(other, does === "fail");
+  } else if (talks(floor.agentOf(other)!) && !run && turns.length === 0) floor.say(other);
 }
