@@ -1,4 +1,4 @@
-import { mkdtemp, rename, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { Agent, type IncomingHttpHeaders, type OutgoingHttpHeaders, request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -102,8 +102,8 @@ export class NodeUnderTest {
   readonly #app: App;
   readonly #folder: string;
   readonly #mayFail: boolean;
-  /** Whether anybody may read its floors' logs: it is a gateway, and wants no credential. */
-  readonly #isReadable: boolean;
+  /** Whether anybody may read its floors' logs: it is a gateway that runs, and wants no credential. */
+  #isReadable: boolean;
   readonly #faults: unknown[];
   readonly #agent = new Agent({ keepAlive: true });
   readonly #streams: SseReader[] = [];
@@ -151,7 +151,7 @@ export class NodeUnderTest {
       throw error;
     });
     const node = new NodeUnderTest(app, url, folder, options, faults);
-    node.#catalogues.push(text);
+    node.#catalogues.push(await readFile(settings?.["INTERLOCK_CONFIG"] ?? configPath, "utf8"));
     const roles = settings?.["INTERLOCK_ROLES"] ?? "";
     let schemas = published.get(roles);
     if (!schemas) {
@@ -173,6 +173,7 @@ export class NodeUnderTest {
 
   /** Stop as after a signal, while clients are connected. */
   async shutDown(): Promise<void> {
+    this.#isReadable = false;
     await this.#app.stop();
     await rm(this.#folder, { recursive: true, force: true });
   }
