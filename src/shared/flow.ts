@@ -12,7 +12,7 @@ export const HOPS = {
   command: "gateway/idempotent-commands.ts",
   mailbox: "cluster/mailbox.ts",
   host: "actors/host/host.ts",
-  floor: "actors/host/hosted-floor.ts",
+  floor: "actors/host/host.ts",
   rows: "actors/host/admission.ts",
   step: "actors/host/floor-actors.ts",
   arbiter: "actors/floor/arbiter.ts",

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { generatedFiles, presentFile } from "../../clients/python/generate.ts";
-import { MAX_BATCH, MAX_WAITING_COMMANDS } from "../../src/actors/host/hosted-floor.ts";
+import { MAX_BATCH, MAX_WAITING_COMMANDS } from "../../src/actors/host/host.ts";
 import { SNAPSHOT_FORMAT } from "../../src/actors/host/snapshot.ts";
 import { MAX_LOSSES, MAX_TURNS } from "../../src/actors/session/session-context.ts";
 import { createProgram } from "../../src/cli/program.ts";

@@ -19,6 +19,7 @@ import type { BudgetRefusal } from "../facts.ts";
 import type { SessionContext } from "../session/session-context.ts";
 import { isStopping } from "../session/worker-commands.ts";
 import type { FloorActors } from "./floor-actors.ts";
+import { saysPlayed } from "./heard-position.ts";
 import type { Ledger } from "./ledger.ts";
 import { type Activation, loadRow } from "./snapshot.ts";
 
@@ -37,8 +38,25 @@ const MAX_REPLY_PAGES = 64;
 /** The rows that commands name. */
 export type NamedRows = FloorStore & MessageStore & LogStore;
 
+/** Replies to commands that the loaded rows alone decide: the actors are not asked. */
+type LoadedReplies = ReadonlyMap<BatchedCommand, Reply>;
+
+/**
+ * Load the rows that the commands of a batch name beside those of the floor's snapshot.
+ * @returns replies to the commands that the loaded rows alone decide; undefined if there are no rows to load
+ */
+export function loadNamed(
+  commands: readonly BatchedCommand[],
+  activation: Activation,
+  ledger: Ledger,
+  store: NamedRows,
+): Promise<LoadedReplies> | undefined {
+  const naming = commands.filter(({ envelope }) => namesRows(envelope, activation));
+  return naming.length > 0 ? loadAll(naming, activation, ledger, store) : undefined;
+}
+
 /** Whether there are rows to load for the command. */
-export function namesRows({ command }: Envelope, { actors }: Activation): boolean {
+function namesRows({ command }: Envelope, { actors }: Activation): boolean {
   const { type } = command;
   if (type === "session.chat" || type === "session.played" || type === "session.copy" || type === "session.move")
     return true;
@@ -46,28 +64,24 @@ export function namesRows({ command }: Envelope, { actors }: Activation): boolea
   return "sessionId" in command && command.sessionId !== undefined && !actors.has(command.sessionId);
 }
 
-/**
- * Load the rows that the commands of a batch name beside those of the floor's snapshot.
- * @returns replies to the commands that the loaded rows alone decide; the actors are then not asked
- */
-export async function loadNamed<Pending extends BatchedCommand>(
-  commands: readonly Pending[],
+async function loadAll(
+  commands: readonly BatchedCommand[],
   activation: Activation,
   ledger: Ledger,
   store: NamedRows,
-): Promise<Map<Pending, Reply>> {
+): Promise<LoadedReplies> {
   flow.onHop?.("rows", `those that ${commands.map(({ envelope }) => envelope.command.type).join(", ")} needs`);
-  const refused = new Map<Pending, Reply>();
+  const decided = new Map<BatchedCommand, Reply>();
   const replies = new Map<SessionId, Promise<void>>();
   // Wait for all of them, even if one fails: a late one would load a session into actors that were dropped.
   const loaded = await Promise.allSettled(
     commands.map(async (pending) => {
-      const refusal = await loadOne(pending, activation, ledger, store, replies);
-      if (refusal) refused.set(pending, refusal);
+      const reply = await loadOne(pending, activation, ledger, store, replies);
+      if (reply) decided.set(pending, reply);
     }),
   );
   for (const each of loaded) if (each.status === "rejected") throw each.reason;
-  return refused;
+  return decided;
 }
 
 // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: a further async step would delay each command that loads rows
@@ -174,6 +188,27 @@ function sameImages(stored: readonly { hash: string }[] = [], sent: readonly { h
   return stored.length === sent.length && stored.every((image, index) => image.hash === sent[index]!.hash);
 }
 
+/** What a command is checked against before the machines are asked. */
+export interface Admission {
+  actors: FloorActors;
+  catalog: Catalog;
+  /** The replies of `loadNamed`. */
+  decided: LoadedReplies | undefined;
+  /** Turns that would exceed a budget (rule C35). */
+  overBudget: ReadonlyMap<RunId, BudgetRefusal>;
+}
+
+/** The reply to a command that the machines are not asked about; undefined: it may act. */
+export function replyBefore(pending: BatchedCommand, { actors, catalog, decided, overBudget }: Admission) {
+  const { envelope } = pending;
+  return (
+    refuseForeign(envelope, actors) ??
+    refuseCritical(envelope, catalog, actors) ??
+    decided?.get(pending) ??
+    refuseSpent(envelope, overBudget)
+  );
+}
+
 /**
  * Refuse a command that acts on another user's session (rule C26). The floor's owner node checks it, where the session
  * is, rather than the node that sent the command.
@@ -198,11 +233,7 @@ export function refuseForeign({ actsFor, command, floorId }: Envelope, actors: F
  * Critical agents take precedence over all others, so only operators may create their sessions or switch a session to
  * one. The floor's node checks it, because it uses the same catalogue as the floor.
  */
-export function refuseCritical(
-  { actsFor, command }: Envelope,
-  catalog: Catalog,
-  actors: FloorActors,
-): Reply | undefined {
+function refuseCritical({ actsFor, command }: Envelope, catalog: Catalog, actors: FloorActors): Reply | undefined {
   if (actsFor === undefined) return undefined;
   const wanted = agentWanted(command, catalog, actors);
   if (!wanted || !findAgent(catalog, wanted.name, wanted.workspaceId)?.critical) return undefined;
@@ -249,105 +280,9 @@ export function refuseStale(
 }
 
 /** Refuse a command whose turn would begin and exceed a budget. It changes nothing else. */
-export function refuseSpent({ command }: Envelope, refused: ReadonlyMap<RunId, BudgetRefusal>): Reply | undefined {
+function refuseSpent({ command }: Envelope, refused: ReadonlyMap<RunId, BudgetRefusal>): Reply | undefined {
   const refusal = "turn" in command && command.turn ? refused.get(command.turn.runId) : undefined;
   if (!refusal) return undefined;
   const { message, retryAfterMs, spent } = refusal;
   return { ok: false, code: "budget_exhausted", message, facts: { retryAfterMs, budget: spent } };
 }
-
-/** Whether the command says what was played of a reply. */
-export const saysPlayed = (command: Command): command is CommandOf<"session.played"> | CommandOf<"session.chat"> =>
-  command.type === "session.played" || (command.type === "session.chat" && command.turn.playedUpTo !== undefined);
-
-/** The rest of a command, after its position in a spoken reply has been checked. */
-interface CheckedCommand {
-  /** Applied before the command: keeps the position. */
-  before?: Command;
-  command: Command;
-  /** How far the reply counts as spoken then. Absent: the command says nothing of a reply. */
-  upTo?: number | undefined;
-}
-
-/**
- * Only a later position in the newest turn's reply counts: models have already got the replies before.
- * @returns what to apply, or the answer if the command is not to be applied
- */
-export function checkPlayed(
-  command: Command,
-  session: SessionContext | undefined,
-  messages: Pick<Ledger, "find" | "repliesOf">,
-): CheckedCommand | { answer: Reply } {
-  if (!session || !saysPlayed(command)) return { command };
-  const replies = session.newest ? messages.repliesOf(session.id, session.newest.runId) : [];
-  return command.type === "session.played"
-    ? checkMessage(command, replies, messages.find(session.id, command.messageId))
-    : checkTurn(command, replies);
-}
-
-/** A position counts in one message. Of a message that may grow, or lost its end, as much counts as is stored. */
-function checkMessage(
-  command: CommandOf<"session.played">,
-  replies: readonly Message[],
-  message: Message | undefined,
-): CheckedCommand | { answer: Reply } {
-  const { sessionId, messageId, upTo } = command;
-  if (!message || !isReply(message)) {
-    return { answer: { ok: false, code: "not_found", message: `The session has no reply ${messageId}.` } };
-  }
-  const { content, playedUpTo } = message;
-  if (upTo > content.length && isWhole(message)) return { answer: tooFar(upTo, content.length) };
-  const position = { at: replies.findIndex(({ id }) => id === messageId), upTo: Math.min(upTo, content.length) };
-  if (isFurther(position, furthest(replies))) {
-    return { command: { ...command, upTo: position.upTo }, upTo: position.upTo };
-  }
-  return { answer: { ok: true, sessionId, messageId, ...(playedUpTo !== undefined && { playedUpTo }) } };
-}
-
-/** A turn counts in the text of all messages of the reply before it, as the client got them. */
-function checkTurn(
-  command: CommandOf<"session.chat">,
-  replies: readonly Message[],
-): CheckedCommand | { answer: Reply } {
-  const said = command.turn.playedUpTo!;
-  const starts: number[] = [];
-  let total = 0;
-  for (const { content } of replies) {
-    starts.push(total);
-    total += content.length;
-  }
-  if (starts.length === 0) return { command };
-  if (said > total && replies.every(isWhole)) return { answer: tooFar(said, total) };
-  const upTo = Math.min(said, total);
-  // What begins where the speech ended was not heard.
-  const at = starts.findLastIndex((start) => start <= upTo);
-  const known = furthest(replies);
-  if (!isFurther({ at, upTo: upTo - starts[at]! }, known)) return { command, upTo: starts[known.at]! + known.upTo };
-  const { sessionId, id: messageId } = replies[at]!;
-  return { before: { type: "session.played", sessionId, messageId, upTo: upTo - starts[at]! }, command, upTo };
-}
-
-/** A place in a reply: in its message of this index. */
-interface Position {
-  at: number;
-  upTo: number;
-}
-
-const NOWHERE: Position = { at: -1, upTo: -1 };
-
-function furthest(replies: readonly Message[]): Position {
-  const at = replies.findLastIndex(({ playedUpTo }) => playedUpTo !== undefined);
-  return at < 0 ? NOWHERE : { at, upTo: replies[at]!.playedUpTo! };
-}
-
-const isFurther = (one: Position, other: Position): boolean =>
-  one.at > other.at || (one.at === other.at && one.at >= 0 && one.upTo > other.upTo);
-
-/** A client may have got more of a message that was cut off than is stored. */
-const isWhole = ({ status }: Message): boolean => status === "success";
-
-const tooFar = (upTo: number, end: number): Reply => ({
-  ok: false,
-  code: "bad_request",
-  message: `The reply ends at ${end}, before ${upTo}.`,
-});

@@ -11,21 +11,12 @@ import type { Logger } from "../../shared/ports/logger.ts";
 import type { Span, Trace, Tracer } from "../../shared/ports/tracer.ts";
 import type { BudgetCount, OverBudget, Receipt, ReceiptStore, SessionRow } from "../../store/store.ts";
 import type { BudgetRefusal, DeadlineSources, Given } from "../facts.ts";
-import {
-  type BatchedCommand,
-  checkPlayed,
-  loadNamed,
-  type NamedRows,
-  namesRows,
-  refuseCritical,
-  refuseForeign,
-  refuseSpent,
-  refuseStale,
-} from "./admission.ts";
+import { type BatchedCommand, loadNamed, type NamedRows, refuseStale, replyBefore } from "./admission.ts";
 import type { Announcer } from "./announcer.ts";
 import { BudgetSpent, budgetCounts, type CountedTurns, countedTogether, refusedTurns } from "./budgets.ts";
 import { Departure } from "./departure.ts";
 import type { FloorActors } from "./floor-actors.ts";
+import { checkPlayed } from "./heard-position.ts";
 import { Ledger, type NoticesOf } from "./ledger.ts";
 import { type Activation, CommitConflict, type LedgerState, loadActivation, loadRow } from "./snapshot.ts";
 
@@ -83,7 +74,7 @@ export class LoadedFloor {
   readonly #announcer: Announcer;
   #activation: Activation | undefined;
   /** Turns of the present batch that would exceed a budget (rule C35). */
-  #refused = new Map<RunId, BudgetRefusal>();
+  #overBudget = new Map<RunId, BudgetRefusal>();
 
   constructor(id: FloorId, options: FloorOptions, announcer: Announcer) {
     this.id = id;
@@ -107,7 +98,7 @@ export class LoadedFloor {
    * @throws CommitConflict, BrokenActors, AppError, or the store's error; drop the floor then
    */
   async commit(commands: readonly TracedCommand[]): Promise<Reply[]> {
-    this.#refused = new Map();
+    this.#overBudget = new Map();
     for (;;) {
       try {
         return await this.#tryToCommit(commands);
@@ -115,9 +106,9 @@ export class LoadedFloor {
         if (!(error instanceof BudgetSpent)) throw error;
         // Each time at least one more turn may not begin.
         this.drop();
-        const before = this.#refused.size;
-        for (const [runId, refusal] of error.refused) this.#refused.set(runId, refusal);
-        if (this.#refused.size === before) throw new Error("a turn began although its budget is used up");
+        const before = this.#overBudget.size;
+        for (const [runId, refusal] of error.refused) this.#overBudget.set(runId, refusal);
+        if (this.#overBudget.size === before) throw new Error("a turn began although its budget is used up");
       }
     }
   }
@@ -151,18 +142,13 @@ export class LoadedFloor {
     departure?: Departure,
   ): Promise<Reply[]> {
     const { actors } = activation;
-    const unprepared = commands.filter(({ envelope }) => namesRows(envelope, activation));
-    const refused =
-      unprepared.length > 0 ? await loadNamed(unprepared, activation, ledger, this.#options.store) : undefined;
+    const loading = loadNamed(commands, activation, ledger, this.#options.store);
+    const decided = loading && (await loading);
+    const admission = { actors, catalog: this.#options.catalog(), decided, overBudget: this.#overBudget };
     return commands.map((pending) => {
       const { envelope } = pending;
       const reply =
-        refuseForeign(envelope, actors) ??
-        refuseCritical(envelope, this.#options.catalog(), actors) ??
-        refused?.get(pending) ??
-        refuseSpent(envelope, this.#refused) ??
-        departure?.refusal ??
-        this.#applyOne(pending, activation, ledger, departure);
+        replyBefore(pending, admission) ?? departure?.refusal ?? this.#applyOne(pending, activation, ledger, departure);
       if (envelope.caller !== undefined) ledger.addReceipt(this.#receipt(pending, reply));
       return reply;
     });
@@ -231,7 +217,7 @@ export class LoadedFloor {
     const { store } = this.#options;
     const { sessionId, floorId } = command.from;
     const floor = new LoadedFloor(floorId, this.#options, this.#announcer);
-    floor.#refused = this.#refused;
+    floor.#overBudget = this.#overBudget;
     const activation = await loadActivation(floorId, store);
     await floor.#catchUp(activation);
     const { actors, state } = activation;
@@ -289,7 +275,7 @@ export class LoadedFloor {
     const time = until === undefined ? this.#time() : earliest(this.#time(), until);
     // One reading of the clock: of two, the second may be a ms later, and so would be what the log says.
     state.lastNow = Math.max(state.lastNow, time + this.#jumpedMs());
-    const refused = this.#refused.size > 0 ? { refused: this.#refused } : {};
+    const refused = this.#overBudget.size > 0 ? { refused: this.#overBudget } : {};
     return { now: state.lastNow, time, wall: this.#wall(), stamp, ...this.#sources(), ...refused };
   }
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { MAX_BATCH, MAX_WAITING_COMMANDS } from "../../../src/actors/host/hosted-floor.ts";
+import { MAX_BATCH, MAX_WAITING_COMMANDS } from "../../../src/actors/host/host.ts";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
 import { openFloor } from "../../support/floors/hosted-floor.ts";
 
