@@ -111,7 +111,7 @@ export interface RunControl {
    * Resolves when the run may continue: waits until the parts pulled so far are recorded and while the run is held,
    * rejects when it is aborted. For actions that cannot be undone.
    */
-  untilWanted(): Promise<void>;
+  untilMayAct(): Promise<void>;
   /**
    * Put a question to the user. Resolves with the answer; rejects if the run ends first.
    * @param withdrawn withdraws the question: the user sees that it is gone, and the promise rejects with the reason

@@ -157,7 +157,7 @@ class Steps {
         stopWhen: isStepCount(entry.maxSteps),
         toolCallConcurrency: MAX_CONCURRENT_CALLS,
         prepareStep: async ({ stepNumber }: { stepNumber: number }) => {
-          if (stepNumber > 0) await this.#untilWanted();
+          if (stepNumber > 0) await this.#untilMayAct();
           // The last step allows only text, because the model would not get the result of a call in it.
           this.#isLastStep = stepNumber === entry.maxSteps - 1;
           return this.#isLastStep ? { toolChoice: "none" as const } : {};
@@ -190,10 +190,10 @@ class Steps {
     }
   }
 
-  async #untilWanted(): Promise<void> {
+  async #untilMayAct(): Promise<void> {
     this.#pause.begin();
     try {
-      await this.#control.untilWanted();
+      await this.#control.untilMayAct();
     } finally {
       this.#pause.end();
     }

@@ -60,7 +60,7 @@ export async function inspect(
   server.on("upgrade", (request, socket, head) => {
     const refusal = refusalOf(request, token, relay.readers.size);
     if (refusal) return void socket.end(`HTTP/1.1 ${refusal}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`);
-    sockets.handleUpgrade(request, socket, head, (reader) => relay.admit(reader));
+    sockets.handleUpgrade(request, socket, head, (reader) => relay.addReader(reader));
   });
   try {
     server.listen(port, "127.0.0.1");
@@ -128,7 +128,7 @@ class FeedRelay {
     this.#onAway = onAway;
   }
 
-  admit(reader: WebSocket): void {
+  addReader(reader: WebSocket): void {
     this.readers.add(reader);
     reader.on("close", () => this.readers.delete(reader));
     // A `close` event follows each error. Messages from readers are ignored.

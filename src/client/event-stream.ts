@@ -245,7 +245,7 @@ class Reader implements EventStream {
   *#newEvents(items: readonly Item[]): Generator<ServerEvent, void, undefined> {
     for (const item of items) {
       if ("event" in item) {
-        if (this.#seen.admit(item.event, this.#position)) yield item.event;
+        if (this.#seen.noteIfNew(item.event, this.#position)) yield item.event;
         continue;
       }
       this.#position = item.position || undefined;

@@ -15,10 +15,11 @@ export class SeenEvents {
   readonly #seqs = new RecentMap<string, number>(MAX_SESSIONS);
 
   /**
-   * Whether the event is new. Records it as seen.
+   * Record an event as seen.
    * @param position the position that came with it
+   * @returns whether the event is new
    */
-  admit(event: ServerEvent, position: string | undefined): boolean {
+  noteIfNew(event: ServerEvent, position: string | undefined): boolean {
     if (event.type === "reset") {
       this.#reset(event.data);
       return true;

@@ -190,7 +190,7 @@ const ROUTES = [
 const NO_TICKETS: TicketStore = { put: async () => {}, redeem: async () => undefined };
 
 /** The caller, where the `onRequest` hook has authenticated the request. */
-const admitted: Authenticate = async ({ caller }) => {
+const authenticated: Authenticate = async ({ caller }) => {
   if (!caller) throw new AppError("unauthorized");
   return caller;
 };
@@ -385,7 +385,7 @@ function createContext(options: GatewayOptions, followers: Followers, streams: S
   return {
     ...options,
     store: store as RouteStore,
-    authenticate: access ? admitted : everybodyIsOperator,
+    authenticate: access ? authenticated : everybodyIsOperator,
     /** The caller on an open route; undefined for an unknown caller. */
     recognize: async (request: FastifyRequest) =>
       access ? await gate.keeper!.recognize(request) : await everybodyIsOperator(request),

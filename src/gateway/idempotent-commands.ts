@@ -37,7 +37,7 @@ export interface IdempotentCommandsOptions {
   store: StoreEpoch & StoreSecret & ReceiptStore;
   connections: Pick<Connections, "reserve" | "release" | "bindMade">;
   addresses: KnownAddresses;
-  requests: Pick<RecentRequests, "admit">;
+  requests: Pick<RecentRequests, "identify">;
   abandoned: Pick<AbandonedRuns, "endFor" | "forgetFor">;
   clock: Clock;
   newId: () => string;
@@ -109,7 +109,7 @@ export class IdempotentCommands {
     };
     // The content of a stream is unknown before it is read, so it cannot be compared with that of another request.
     const isWhole = !(request.body instanceof Readable);
-    const identity = given.isKeyed || !isWhole ? given : await this.#options.requests.admit(given, request);
+    const identity = given.isKeyed || !isWhole ? given : await this.#options.requests.identify(given, request);
     request.commandId = identity.commandId;
     return identity;
   }

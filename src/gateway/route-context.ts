@@ -39,7 +39,7 @@ declare module "fastify" {
     acceptsYaml?: true;
   }
   interface FastifyRequest {
-    /** Set once the request is admitted; undefined when authentication is off. */
+    /** Set once the caller is authenticated; undefined when authentication is off. */
     caller: Caller | undefined;
     /** Earlier messages of the conversation in its body were left out. */
     isConversationCut: boolean;

@@ -124,7 +124,7 @@ export class RouterAnswers {
     const refuse = () => Promise.reject(new Error("a router agent has no user and no images"));
     return {
       signal,
-      untilWanted: async () => signal.throwIfAborted(),
+      untilMayAct: async () => signal.throwIfAborted(),
       askUser: refuse,
       loadImage: refuse,
       sleep: (delayMs) => sleep(clock, delayMs, signal),

@@ -206,11 +206,11 @@ export class RunDriver {
       const parts = stream[Symbol.asyncIterator]();
       try {
         while (!this.#summary?.isFull) {
-          await this.#untilWanted();
+          await this.#untilMayAct();
           const next = await this.#interruptible(parts.next());
           if (next.done) break;
           // A part that arrived while the session was paused is reported after the resume.
-          await this.#untilWanted();
+          await this.#untilMayAct();
           this.#add(next.value);
         }
       } finally {
@@ -223,7 +223,7 @@ export class RunDriver {
     }
   }
 
-  async #untilWanted(): Promise<void> {
+  async #untilMayAct(): Promise<void> {
     await this.#reporter.room();
     while (this.#held && !this.#abort.signal.aborted) await this.#held.promise;
     this.#abort.signal.throwIfAborted();
@@ -235,7 +235,7 @@ export class RunDriver {
    */
   async #untilRecorded(): Promise<void> {
     await this.#reporter.acknowledged();
-    await this.#untilWanted();
+    await this.#untilMayAct();
   }
 
   /** Settles like `promise`, or rejects when the run is stopped. One call at a time. */
@@ -360,7 +360,7 @@ export class RunDriver {
   #control(): RunControl {
     return {
       signal: this.#abort.signal,
-      untilWanted: () => this.#untilRecorded(),
+      untilMayAct: () => this.#untilRecorded(),
       loadImage: this.#options.loadImage,
       askUser: (interaction, withdrawn) => this.#askUser(interaction, withdrawn),
       sleep: (delayMs, failure) => {

@@ -63,7 +63,7 @@ export class UserQuestions {
       if (verdict.isApproved) {
         // Where the user approved the tool before, no question has waited for the call's part.
         await raceAborted(signal, () => this.#run.items.consumed());
-        await controlWithin(this.#control, signal).untilWanted();
+        await controlWithin(this.#control, signal).untilMayAct();
         return outcomeOf(permission, true, verdict.choice);
       }
       this.wasRejected = true;

@@ -124,7 +124,7 @@ export class ProgramRun<Item> {
     if (!release)
       throw new AppError("busy", "This node runs as many programs as it may. Try again when one has ended.");
     try {
-      await control.untilWanted();
+      await control.untilMayAct();
     } catch (error) {
       release();
       throw error;

@@ -67,14 +67,14 @@ export class ToolBox {
     if (text.length > MAX_ARGUMENT_UNITS) {
       return fail(`The arguments are longer than ${MAX_ARGUMENT_UNITS} characters.`);
     }
-    await control.untilWanted();
+    await control.untilMayAct();
     if (tool.isConfirmed) {
       const toolCall = { toolCallId, function: { name, arguments: text } };
       const verdict = await approvals.askUser({ toolCall, isSensitive: true }, control);
       if (!verdict.isApproved) {
         return fail(verdict.reason ? `The user rejected this call: ${verdict.reason}` : "The user rejected this call.");
       }
-      await control.untilWanted();
+      await control.untilMayAct();
     }
     return await this.#run(tool, toolCallId, input ?? {}, control);
   }
@@ -103,7 +103,7 @@ export class ToolBox {
 export function controlWithin(control: RunControl, signal: AbortSignal): RunControl {
   return {
     signal,
-    untilWanted: () => raceAborted(signal, () => control.untilWanted()),
+    untilMayAct: () => raceAborted(signal, () => control.untilMayAct()),
     askUser: (interaction, withdrawn) =>
       raceAborted(signal, () =>
         control.askUser(interaction, withdrawn ? AbortSignal.any([signal, withdrawn]) : signal),

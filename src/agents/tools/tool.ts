@@ -15,7 +15,7 @@ export interface ToolInput {
   /** Its signal ends this call, at the end of the run or at the timeout. */
   readonly control: RunControl;
   /**
-   * Send intermediate output to readers. Resolves when it is among the run's own parts, so that `control.untilWanted`
+   * Send intermediate output to readers. Resolves when it is among the run's own parts, so that `control.untilMayAct`
    * waits until it is recorded (rule C11).
    */
   readonly emit: (part: Part) => Promise<void>;

@@ -58,7 +58,7 @@ export class Gatekeeper {
   }
 
   /** @throws AppError `unauthorized`, `too_many_requests`, or `unavailable` while the credential cannot be verified */
-  async admit(request: FastifyRequest): Promise<void> {
+  async authenticate(request: FastifyRequest): Promise<void> {
     request.caller = await this.#identify(request);
     await this.#options.limiter.countOwner(request);
     if (request.method !== "GET") flow.onHop?.("caller", request.caller.id);
@@ -144,7 +144,7 @@ export async function controlAccess(
     clock,
   });
   scope.addHook("onRequest", async (request) => {
-    if (!request.routeOptions.config.isOpen) await gatekeeper.admit(request);
+    if (!request.routeOptions.config.isOpen) await gatekeeper.authenticate(request);
   });
   return gatekeeper;
 }

@@ -125,7 +125,7 @@ export class RecentRequests {
    * @param identity of a request without a key
    * @returns the identity to use: the first request's, if this one repeats it
    */
-  async admit<T extends AskedRequest>(identity: T, request: FastifyRequest): Promise<T> {
+  async identify<T extends AskedRequest>(identity: T, request: FastifyRequest): Promise<T> {
     const { key, isMarked } = nameOf(identity, request);
     await this.#findOlder();
     await this.#catchUp();

@@ -96,7 +96,7 @@ export function eventRoutes(app: Routes, context: Context): void {
       errorHandler: sendAwayOrRefuse,
     },
     async (request, reply) => {
-      const caller = await admit(request);
+      const caller = await streamCallerOf(request);
       const found = await context.visibleTo(caller).log(request.params.id);
       if (!found) throw new AppError("session_not_found");
       const { head, address } = found;
@@ -137,7 +137,7 @@ export function eventRoutes(app: Routes, context: Context): void {
       errorHandler: sendAwayOrRefuse,
     },
     async (request, reply) => {
-      const caller = await admit(request);
+      const caller = await streamCallerOf(request);
       const floorId = await context.visibleTo(caller).floor(request.params.id);
       const { head, lowWater } = await store.readFloorLog(floorId, 0, 1);
       const start = startAfter(positionOf(request), { epoch: store.epoch, head, lowWater });
@@ -165,7 +165,7 @@ export function eventRoutes(app: Routes, context: Context): void {
       errorHandler: sendAwayOrRefuse,
     },
     async (request, reply) => {
-      const sessions = context.visibleTo(await admit(request));
+      const sessions = context.visibleTo(await streamCallerOf(request));
       await context.floorWatch.ready();
       return withWriter(request, reply, (writer) => {
         const isVisible = (floor: FloorRow) => sessions.seesFloor(floor);
@@ -195,7 +195,7 @@ export function eventRoutes(app: Routes, context: Context): void {
     response: { 200: streamAnswer(ConnectionStreamEvent) },
   };
   app.get("/events", { schema, config, errorHandler: sendAwayOrRefuse }, async (request, reply) => {
-    const caller = await admit(request);
+    const caller = await streamCallerOf(request);
     const { userId, zone, sessionId } = request.query;
     checkUserZone(caller, { userId, zone });
     const text = positionOf(request);
@@ -216,7 +216,7 @@ export function eventRoutes(app: Routes, context: Context): void {
   });
 
   /** The caller, if the request accepts an event stream. */
-  async function admit(request: FastifyRequest): Promise<Caller> {
+  async function streamCallerOf(request: FastifyRequest): Promise<Caller> {
     const caller = await context.authenticate(request);
     if (!acceptsEvents(request.headers.accept)) throw new AppError("not_acceptable");
     return caller;

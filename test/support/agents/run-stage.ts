@@ -58,7 +58,7 @@ export function createRunStage({ time = "jumps" }: { time?: "jumps" | "stands" }
   let held: PromiseWithResolvers<void> | undefined;
   const control: RunControl = {
     signal,
-    async untilWanted() {
+    async untilMayAct() {
       heard.emit("gate");
       while (held && !signal.aborted) await held.promise;
       signal.throwIfAborted();

@@ -34,7 +34,7 @@ function stage(verify: (token: string) => Verified | undefined) {
   const gatekeeper = new Gatekeeper({ verifier, tickets, limiter, clock });
   const enter = async (headers: Record<string, string>, query?: Record<string, string>): Promise<Caller> => {
     const entering = request(headers, query);
-    await gatekeeper.admit(entering);
+    await gatekeeper.authenticate(entering);
     return entering.caller!;
   };
   return { clock, asked, tickets, enter, show: (token: string) => enter({ authorization: `Bearer ${token}` }) };

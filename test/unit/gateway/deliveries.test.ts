@@ -81,14 +81,14 @@ async function makeNodes() {
     const facts = { statusCode: 200, shouldKeepAlive: true, destroyed: false, socket };
     const response = Object.assign(new EventEmitter(), facts);
     const request = { headers, ip: "127.0.0.1", response } as unknown as FastifyRequest;
-    let isAdmitted = false;
-    const admitted = node.admit(identity as unknown as Identity, request).finally(() => {
-      isAdmitted = true;
+    let isIdentified = false;
+    const identified = node.identify(identity as unknown as Identity, request).finally(() => {
+      isIdentified = true;
     });
     // A node that is asked answers at once, unless it is dead.
-    for (let turns = 0; turns < 12 && !isAdmitted; turns += 1) await turn();
-    if (!isAdmitted) await clock.advance(250);
-    const { commandId, isKeyed } = await admitted;
+    for (let turns = 0; turns < 12 && !isIdentified; turns += 1) await turn();
+    if (!isIdentified) await clock.advance(250);
+    const { commandId, isKeyed } = await identified;
     if (!isKeyed) {
       const isRun = headers["user-agent"] === "waits" || headers["user-agent"] === "read";
       const reply = JSON.stringify(isRun ? { runId: `run of ${commandId}` } : {});

@@ -62,7 +62,7 @@ async function acting(names: readonly string[], announced: Part) {
       yield { type: "text", text: "I send it." };
       yield announced;
       try {
-        await control.untilWanted();
+        await control.untilMayAct();
         order.push("acts");
       } catch (error) {
         order.push("gives up");

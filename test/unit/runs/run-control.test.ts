@@ -87,7 +87,7 @@ async function calling() {
   await stage.clock.advance(0);
   const act = { state: "waiting" };
   const become = (state: string) => () => void Object.assign(act, { state });
-  stage.run.control.untilWanted().then(become("acts"), become("gives up"));
+  stage.run.control.untilMayAct().then(become("acts"), become("gives up"));
   return { stage, act };
 }
 
@@ -139,8 +139,8 @@ test("a tool that starts after a long wait asks the floor, also when nothing is 
   stage.driver.obey(go);
   await stage.clock.advance(4_000);
   const { length } = stage.floor.reports;
-  await stage.run.control.untilWanted();
-  await stage.run.control.untilWanted();
+  await stage.run.control.untilMayAct();
+  await stage.run.control.untilMayAct();
   expect(stage.floor.reports).toHaveLength(length + 1);
 });
 

@@ -87,7 +87,7 @@ export class Sockets {
       if (!connection?.makeRequest || connection.farewell !== undefined) return NO_HTTP;
       connection.farewell = this.#refusalOf(request);
       if (connection.farewell !== undefined) this.#endRefused(connection);
-      else if (this.#admit(connection, request)) return connection.makeRequest(request, keepsAlive);
+      else if (this.#acceptHead(connection, request)) return connection.makeRequest(request, keepsAlive);
       return NO_HTTP;
     };
     for (const proxy of options.proxies) {
@@ -105,7 +105,7 @@ export class Sockets {
     const handle: Handler = (request, response) => this.#handle(request, response);
     const server = createServer(options, handle);
     allowHalfOpen(server);
-    // Whether to read the body is known after the request is admitted.
+    // Whether to read the body is known after the caller is known.
     server.on("checkContinue", handle);
     server.on("connection", (socket) => {
       this.#options.pace.noteConnection();
@@ -270,7 +270,7 @@ export class Sockets {
    * Whether a request may be worked on or wait, as its head says. Each chunk of a body costs work, however small it is,
    * and is kept by itself while the request waits: megabytes for 64 KiB in chunks of one byte.
    */
-  #admit(connection: HttpConnection, { headers }: IncomingMessage): boolean {
+  #acceptHead(connection: HttpConnection, { headers }: IncomingMessage): boolean {
     const isChunked = headers["transfer-encoding"] !== undefined;
     const mayChunk = !connection.isSpare && !connection.response && this.#hasRoomForChunks(connection);
     const mayWait = !connection.response || (connection.waiting?.length ?? 0) < BOUNDS.pipelined;
