@@ -19,12 +19,10 @@ import type { Tracer } from "../shared/ports/tracer.ts";
 import { TransientMap } from "../shared/transient-map.ts";
 import { sleep, within } from "../shared/waiting.ts";
 import type { BlobStore, MessageStore, StoreEpoch } from "../store/store.ts";
-import { makeDriver } from "./driver-wiring.ts";
+import { makeDriver, type RunRefusal, readWork, runFields, runRefusalOf, traceRun } from "./attempt.ts";
 import { type RunClaimOptions, requestTask } from "./run-claim.ts";
 import type { RunDriver, RunWork } from "./run-driver.ts";
 import { RunLimits, type RunLimitsOptions, type RunState } from "./run-limits.ts";
-import { type RunRefusal, readWork, runRefusalOf } from "./run-work.ts";
-import { runFields, traceRun } from "./traced-run.ts";
 
 /** The pause before each try to claim a run from an unreachable floor, in ms; then the next sweep offers the run. */
 const PAUSES_MS = [0, 250, 500, 1_000, 1_000, 1_000];

@@ -30,7 +30,7 @@ export const HOPS = {
   claim: "runs/run-claim.ts",
   turn: "runs/turn-reader.ts",
   agent: "runs/run-driver.ts",
-  delta: "runs/driver-wiring.ts",
+  delta: "runs/attempt.ts",
   draft: "gateway/streams/follower.ts",
 } as const;
 export type Hop = keyof typeof HOPS;
