@@ -1,6 +1,5 @@
-import { numbersOfAgent } from "../actors/floor/contender.ts";
+import { effectivePriority, numbersOfAgent } from "../actors/floor/contender.ts";
 import { type FloorRules, rulesOf } from "../actors/floor/floor-state.ts";
-import { effectivePriority } from "../actors/floor/priority.ts";
 import type { AgentEntry, Catalog } from "../config/catalog/catalog.ts";
 import { hasHours } from "../config/catalog/hours.ts";
 import { suggest } from "../config/nearest.ts";

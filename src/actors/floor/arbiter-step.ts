@@ -9,9 +9,8 @@ import { type Fact, type Given, type RefusalDetails, refusal } from "../facts.ts
 import type { SessionContext } from "../session/session-context.ts";
 import type { SessionInput } from "../session/session-machine.ts";
 import type { SessionEvent } from "../session/session-step.ts";
-import { type Contender, type Numbers, numbersOfAgent } from "./contender.ts";
+import { type Contender, effectivePriority, type Numbers, numbersOfAgent } from "./contender.ts";
 import { everyone, type Floor, type FloorRules, isEligible, reservationOf, rulesOf } from "./floor-state.ts";
-import { effectivePriority } from "./priority.ts";
 
 /** The context of a floor's arbiter. */
 export interface ArbiterContext {

@@ -3,10 +3,8 @@
  * carries it out. The rules: docs/use/arbitration.md.
  */
 
-import { type Catalog, findAgent } from "../../config/catalog/catalog.ts";
 import type { Decision } from "../../protocol/decision.ts";
-import { MAX_FLAGS } from "../../protocol/floor.ts";
-import { type AgentId, type SessionId, userOf } from "../../protocol/ids.ts";
+import type { AgentId, SessionId } from "../../protocol/ids.ts";
 import type { Command, CommandOf, TurnInput, WantedSession } from "../../protocol/internal/command.ts";
 import { flow } from "../../shared/flow.ts";
 import { accept, acceptWithSession, type Fact, type Given } from "../facts.ts";
@@ -26,10 +24,10 @@ import {
   refuse,
   type SeenSessions,
 } from "./arbiter-step.ts";
-import { type Challenger, decide } from "./arbitration.ts";
+import { type Challenger, decide, endOfWaitDecision, wakeDecision } from "./arbitration.ts";
 import { type Contender, type Numbers, withNumbers } from "./contender.ts";
-import { acceptRepeat, addSession, admit, type Creation, findSchedule, replace } from "./creation.ts";
-import { endOfWaitDecision, wakeDecision } from "./decision-record.ts";
+import { acceptRepeat, addSession, type Creation, checkNewcomer } from "./creation.ts";
+import { pass, patchFlags, setFlags, stopSessions, whatIf } from "./floor-commands.ts";
 import { everyone, frontOf, plainContender, without } from "./floor-state.ts";
 import {
   giveFront,
@@ -40,6 +38,7 @@ import {
   type Rearrangement,
   renumber,
   settle,
+  withEffects,
 } from "./rearrangement.ts";
 
 type Timely<T> = T & { given: Given };
@@ -160,7 +159,7 @@ function handle(step: ArbiterStep, event: ArbiterEvent): void {
 
 /** A session that does not exist yet. A rejection leaves nothing behind. */
 function create(step: ArbiterStep, wanted: WantedSession, creation: Creation): void {
-  const newcomer = admit(step, wanted, creation);
+  const newcomer = checkNewcomer(step, wanted, creation);
   if (!newcomer) return;
   const { contender, agent, spawn } = newcomer;
   const { sessionId } = contender;
@@ -328,19 +327,6 @@ function displaced(
   throw new Error(`${contender.sessionId} comes to the front without a grant`);
 }
 
-/** The decision, with its effects on other sessions if the catalogue lets sessions be audible together. */
-function withEffects(decision: Decision, moves: readonly Move[], contender: Contender, catalog: Catalog): Decision {
-  const others = moves.filter((move) => move.contender.sessionId !== contender.sessionId);
-  if (!catalog.isShared || others.length === 0) return decision;
-  const effects = others.map((move) => ({
-    sessionId: move.contender.sessionId,
-    agentId: move.contender.agentId,
-    becomes: move.becomes,
-    ...(move.becomes === "ducked" && { level: move.level }),
-  }));
-  return { ...decision, effects };
-}
-
 /** The session waits: a new one in the queue, for at most its agent's `queue_timeout`; a paused one where it is. */
 function makeWait(
   step: ArbiterStep,
@@ -422,79 +408,4 @@ function renumberAll(step: ArbiterStep): void {
     const event = { type: "renumber", contender: plainContender(contender), given } as const;
     step.orders.push({ to: contender.sessionId, event });
   }
-}
-
-function whatIf(step: ArbiterStep, agentId: string, locale: string | undefined): void {
-  const { catalog, now } = step.given;
-  const agent = catalog.agents.get(agentId);
-  const unknown = { agentId: agentId as AgentId, priority: 0, interruptible: true, explained: [] };
-  const numbers = { ...(agent ? numbersOf(step, agent) : unknown), ...floorLanguageOf({ locale }) };
-  const rules = currentRules(step);
-  const decision = decide(step.floor, { ...numbers, agent, waits: "queued" }, rules);
-  if (decision.outcome === "rejected") return void step.facts.push(accept({ decision }));
-  // A placeholder id for the session that would be created; no session has it.
-  const contender = newContender(step, numbers, "" as SessionId);
-  const { moves } =
-    decision.outcome === "queued"
-      ? letWait(step.floor, contender, "queued", now, rules)
-      : (decision.reason === "beneath" ? letBeneath : giveFront)(step.floor, contender, rules);
-  step.facts.push(accept({ decision: withEffects(decision, moves, contender, catalog) }));
-}
-
-function stopSessions(step: ArbiterStep, contenders: readonly Contender[]): void {
-  const archived = contenders.map(({ sessionId }) => sessionId);
-  step.facts.push(accept({ archived }));
-  for (const to of archived) step.orders.push({ to, event: { type: "archive", reason: "stop", given: step.given } });
-}
-
-type CommandToSession = Exclude<
-  Timely<Extract<Command, { sessionId?: SessionId | undefined }>>,
-  { type: "session.create" | "session.copy" | "session.move" }
->;
-
-/** Pass a command on to its session. */
-function pass(step: ArbiterStep, command: CommandToSession): void {
-  const sessionId = command.sessionId!;
-  const session = step.sessions.sessionOf(sessionId);
-  if (!session) {
-    // A worker that still drives a run of a deleted session must stop.
-    const isRun = command.type.startsWith("run.");
-    if (!isRun) return refuse(step, "session_not_found");
-    return void step.facts.push(accept({ directive: { verdict: "stop", answers: [] } }));
-  }
-  if (command.type === "session.replace") {
-    step.facts.push(accept({ sessionId }));
-    return replace(step, sessionId, command.by, command.movedTo);
-  }
-  if (command.type === "session.schedule") {
-    const agent = step.given.catalog.agents.get(session.numbers.agentId);
-    if (findSchedule(step, command.schedule, session, agent) === "refused") return;
-  }
-  if (command.type === "session.switch_agent") {
-    const agent = findAgent(step.given.catalog, command.agentId.trim(), session.workspaceId);
-    const contender = agent && withNumbers(session.numbers, numbersOf(step, agent));
-    return void step.orders.push({ to: sessionId, event: { ...command, ...(contender && { contender }) } });
-  }
-  step.orders.push({ to: sessionId, event: command });
-  if (command.type !== "session.delete") return;
-  step.orders.push({ stop: sessionId });
-  // A floor of a single session is deleted with it, so that a later session with the same id inherits nothing.
-  if (userOf(step.floorId) !== undefined || Object.keys(step.flags).length === 0) return;
-  step.flags = {};
-  emitFloor(step);
-}
-
-function setFlags(step: ArbiterStep, flags: Record<string, boolean>): void {
-  step.flags = flags;
-  emitFloor(step);
-  step.facts.push(accept({ flags }));
-}
-
-function patchFlags(step: ArbiterStep, { flags }: CommandOf<"floor.patch_flags">): void {
-  const all = { ...step.flags, ...flags };
-  if (Object.keys(all).length > MAX_FLAGS) {
-    const issues = [{ path: "body", message: `the floor would have more than ${MAX_FLAGS} flags` }];
-    return refuse(step, "bad_request", { facts: { issues } });
-  }
-  setFlags(step, all);
 }

@@ -35,7 +35,7 @@ interface Newcomer {
 }
 
 /** Check what is asked of a new session. @returns undefined if it was refused */
-export function admit(step: ArbiterStep, wanted: WantedSession, creation: Creation): Newcomer | undefined {
+export function checkNewcomer(step: ArbiterStep, wanted: WantedSession, creation: Creation): Newcomer | undefined {
   const { given, floorId } = step;
   const { catalog } = given;
   const { sessionId, workspaceId } = wanted;

@@ -1,6 +1,8 @@
+import type { Catalog } from "../../config/catalog/catalog.ts";
+import type { Decision } from "../../protocol/decision.ts";
 import type { SessionId } from "../../protocol/ids.ts";
 import type { FloorTime } from "../../shared/floor-time.ts";
-import { rankBeneath, returnBeneath } from "./arbitration.ts";
+import { rankBeneath, returnBeneath, yieldsTo } from "./arbitration.ts";
 import { arrange, byPriority } from "./audible-together.ts";
 import { type Contender, type DuckedContender, type Numbers, withNumbers } from "./contender.ts";
 import {
@@ -19,7 +21,6 @@ import {
   startsBeneath,
   without,
 } from "./floor-state.ts";
-import { type Successor, successor, wakeEnds } from "./successor.ts";
 
 /** The effect of a floor's change on one session. */
 export type Move =
@@ -31,6 +32,12 @@ export type Move =
 export interface Rearrangement {
   readonly floor: Floor;
   readonly moves: readonly Move[];
+}
+
+/** The session that gets a free floor. */
+export interface Successor {
+  readonly contender: Contender;
+  readonly reason: "resumed" | "dequeued";
 }
 
 /** A settled floor: first the restricted sessions go silent, then the other moves happen, caused by `woken` if any. */
@@ -137,6 +144,44 @@ export function settle(
   const reserved = next && { sessionId: next.contender.sessionId, since: time, until: now + delayMs };
   const after = rankOthers(reserved ? { ...before, reserved } : before, rules);
   return { restricted, ...changed(before, after, []) };
+}
+
+/**
+ * Choose the session that gets a free floor: the highest priority among the ducked, the preempted that come back by
+ * themselves, and the queued. Equals rank in this order, except that of equals of which one replaces the other the one
+ * that asked last goes first (rule R). Excludes sessions that may not come up, and sessions that would silence a
+ * session that is audible and does not yield.
+ */
+function successor(floor: Floor, rules: FloorRules): Successor | undefined {
+  const resumed = [...floor.ducked, ...floor.paused.filter((contender) => comesBack(contender, rules))];
+  const dequeued = floor.queued.filter((contender) => isEligible(contender, rules));
+  const all: Successor[] = [
+    ...resumed.map((contender) => ({ contender, reason: "resumed" as const })),
+    ...dequeued.map((contender) => ({ contender, reason: "dequeued" as const })),
+  ].filter(({ contender }) => mayComeForward(floor, contender, rules));
+  const isOutdone = ({ contender }: Successor) =>
+    all.some(
+      ({ contender: other }) =>
+        other.priority === contender.priority &&
+        other.askedAt > contender.askedAt &&
+        (replaces(other, contender, rules) || replaces(contender, other, rules)),
+    );
+  return all
+    .filter((each) => !isOutdone(each))
+    .reduce<Successor | undefined>(
+      (best, each) => (best && best.contender.priority >= each.contender.priority ? best : each),
+      undefined,
+    );
+}
+
+/** Whether a wake of the session ends the other one, which asked earlier (rule R). */
+function wakeEnds(contender: Contender, other: Contender, rules: FloorRules): boolean {
+  return other.askedAt < contender.askedAt && replaces(contender, other, rules);
+}
+
+function mayComeForward(floor: Floor, contender: Contender, rules: FloorRules): boolean {
+  const stays = (other: Contender) => other.sessionId !== contender.sessionId && !wakeEnds(contender, other, rules);
+  return arrange(contender, floor.ducked.filter(stays)).silenced.every((silenced) => yieldsTo(silenced, contender));
 }
 
 /**
@@ -270,4 +315,22 @@ function changed(before: Floor, floor: Floor, archived: readonly Contender[]): R
       ...moved(returned),
     ],
   };
+}
+
+/** The decision, with its effects on other sessions if the catalogue lets sessions be audible together. */
+export function withEffects(
+  decision: Decision,
+  moves: readonly Move[],
+  contender: Contender,
+  catalog: Catalog,
+): Decision {
+  const others = moves.filter((move) => move.contender.sessionId !== contender.sessionId);
+  if (!catalog.isShared || others.length === 0) return decision;
+  const effects = others.map((move) => ({
+    sessionId: move.contender.sessionId,
+    agentId: move.contender.agentId,
+    becomes: move.becomes,
+    ...(move.becomes === "ducked" && { level: move.level }),
+  }));
+  return { ...decision, effects };
 }

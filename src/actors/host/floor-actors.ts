@@ -7,14 +7,14 @@ import { type FloorTime, later } from "../../shared/floor-time.ts";
 import { flow } from "../../shared/flow.ts";
 import type { DeadlineSources, Fact, Given, LoggedEvent } from "../facts.ts";
 import { type ArbiterEvent, arbitrate } from "../floor/arbiter.ts";
-import { type ArbiterContext, type FloorOrder, givesWayWhenIdle, type SeenSessions } from "../floor/arbiter-step.ts";
+import type { ArbiterContext, FloorOrder, SeenSessions } from "../floor/arbiter-step.ts";
 import { ARBITER_STATES, arbiterStateOf, EMPTY_FLOOR, everyone, type Floor } from "../floor/floor-state.ts";
 import { MachinePlayer } from "../machine/machine-player.ts";
 import { payerOf, type SessionContext } from "../session/session-context.ts";
-import { deadlineOf } from "../session/session-deadlines.ts";
 import { type SessionInput, sessionMachine } from "../session/session-machine.ts";
 import { READ_APART_MS } from "../session/session-schedule.ts";
-import type { DueEvent, SessionEvent, SessionStep } from "../session/session-step.ts";
+import type { SessionEvent, SessionStep } from "../session/session-step.ts";
+import { type Due, findDue, findRing } from "./floor-due.ts";
 import { SessionMachineState, transitionOf } from "./session-machine-state.ts";
 
 /** The result of one command. */
@@ -22,14 +22,6 @@ export interface CommandResult {
   /** In the order in which they happened, transitions included. */
   facts: Exclude<Fact, { type: "reply" }>[];
   reply: Reply;
-}
-
-/** A deadline of the floor: of a session, of its reservation, or of the hours of its restrictions. */
-interface Due {
-  at: FloorTime;
-  isHours?: true;
-  session?: SessionActor;
-  what?: DueEvent["what"];
 }
 
 /** Idle sessions kept in memory although the floor does not need them. */
@@ -96,15 +88,6 @@ export interface Alteration {
   readonly lastNow?: number;
 }
 
-/** Of two sessions for which something is due at the same time, the one that asked first. Ids decide nothing else. */
-function comesFirst(one: SessionActor, other: SessionActor): boolean {
-  const [own, others] = [one, other].map(({ machineState }) => machineState.context.numbers.askedAt) as [
-    number,
-    number,
-  ];
-  return own === others ? one.id < other.id : own < others;
-}
-
 /** A session's actor: its state and the queue of its events. It handles one event at a time. */
 class SessionActor {
   readonly id: SessionId;
@@ -157,7 +140,7 @@ export class FloorActors {
   #written: { context: ArbiterContext; json: string } | undefined;
   #broken: { cause: unknown } | undefined;
   /** The earliest deadline; undefined once it may have changed. */
-  #next: { by: Catalog; due: Due | undefined } | undefined;
+  #next: { by: Catalog; due: Due<SessionActor> | undefined } | undefined;
   /** The largest `now` given to the machines. */
   #lastNow: number;
 
@@ -242,7 +225,7 @@ export class FloorActors {
 
   /** When the first session that waits for its time asks, on the wall clock (rule C37); undefined if none waits. */
   nextRing(): number | undefined {
-    return this.#findRing()?.machineState.context.schedule?.at;
+    return findRing(this.#all)?.machineState.context.schedule?.at;
   }
 
   /** The earliest deadline of the sessions that the floor does not need, and which `evict` may drop. */
@@ -378,49 +361,10 @@ export class FloorActors {
     return this.#written.json;
   }
 
-  #findNext(sources: DeadlineSources): Due | undefined {
-    if (this.#next?.by !== sources.catalog) this.#next = { by: sources.catalog, due: this.#findDue(sources) };
+  #findNext(sources: DeadlineSources): Due<SessionActor> | undefined {
+    if (this.#next?.by !== sources.catalog)
+      this.#next = { by: sources.catalog, due: findDue(this.#context, this.#all, sources) };
     return this.#next.due;
-  }
-
-  /**
-   * An idle holder gives way at the moment at which a session waits for it, before anything else is due. Deadlines at
-   * the same time are carried out in the order in which their sessions asked, so that it does not depend on their ids.
-   */
-  #findDue(sources: DeadlineSources): Due | undefined {
-    const idle = this.#findIdle(sources.catalog);
-    if (idle) return idle;
-    const { reserved } = this.context.floor;
-    let first = this.#findDueOfFloor(sources.catalog);
-    for (const session of this.#all) {
-      const { id, machineState } = session;
-      const isReserved = reserved?.sessionId === id;
-      const deadline = isReserved ? deadlineOf(machineState.context, sources, true) : machineState.deadline(sources);
-      if (!deadline || (first && deadline.at > first.at)) continue;
-      const isEarlier = !first || deadline.at < first.at || (first.session && comesFirst(session, first.session));
-      if (isEarlier) first = { ...deadline, session };
-    }
-    return first;
-  }
-
-  /** The earliest of the floor's own deadlines: of its reservation, and of its hours. */
-  #findDueOfFloor(catalog: Catalog): Due | undefined {
-    const { floor, hours } = this.context;
-    const { reserved } = floor;
-    const all: (Due | undefined)[] = [
-      reserved && { at: later(reserved.since, catalog.policy.resumeDelayMs) },
-      hours && { at: hours.dueAt, isHours: true },
-    ];
-    return all.reduce((first, each) => (each && (!first || each.at < first.at) ? each : first), undefined);
-  }
-
-  /** A holder that gives way because nothing runs in it and a session waits: due since it became idle. */
-  #findIdle(catalog: Catalog): Due | undefined {
-    const { holder } = this.context.floor;
-    const session = holder && this.#sessions[holder.sessionId];
-    const at = session?.machineState.context.idleSince;
-    if (!session || at === undefined || !givesWayWhenIdle(this.context, catalog)) return undefined;
-    return { at, what: "idle_yields", session };
   }
 
   /** Whether the contenders have the numbers of another catalogue. */
@@ -463,25 +407,12 @@ export class FloorActors {
   }
 
   /** What is due by now: first the deadlines, and then the sessions whose time has come, which ask now. */
-  #findDueNow(given: Given): Due | undefined {
+  #findDueNow(given: Given): Due<SessionActor> | undefined {
     const due = this.#findNext(given);
     if (due && due.at <= given.time) return due;
-    const session = this.#findRing();
+    const session = findRing(this.#all);
     if (!session || session.machineState.context.schedule!.at > given.wall + READ_APART_MS) return undefined;
     return { at: given.time, what: "scheduled", session };
-  }
-
-  /** The first session that waits for its time. Of several at the same time, the one that is older. */
-  #findRing(): SessionActor | undefined {
-    let first: SessionActor | undefined;
-    for (const session of this.#all) {
-      const { context } = session.machineState;
-      if (session.isGone || !context.schedule) continue;
-      const known = first?.machineState.context;
-      const ahead = known ? context.schedule.at - known.schedule!.at || context.createdAt - known.createdAt : -1;
-      if (ahead < 0 || (ahead === 0 && session.id < first!.id)) first = session;
-    }
-    return first;
   }
 
   /** The session's time has come. It asks as by a command, whose answer nobody waits for. */

@@ -1,5 +1,5 @@
+import { effectivePriority } from "../../actors/floor/contender.ts";
 import { type FloorRules, rulesOf } from "../../actors/floor/floor-state.ts";
-import { effectivePriority } from "../../actors/floor/priority.ts";
 import type { AgentEntry, Catalog } from "../../config/catalog/catalog.ts";
 import { quote } from "../../config/fault.ts";
 import { decideAlone, loneContenderOf } from "../../policy/lone-contenders.ts";

@@ -71,12 +71,12 @@ export const PLANTED: readonly PlantedFault[] = [
   ]),
   rule("a paused session that its user pauses comes back", PAUSES_AGAIN),
   rule("a priority is not limited to 100", [
-    "actors/floor/priority.ts",
+    "actors/floor/contender.ts",
     "Math.min(100, Math.max(0, value))",
     "Math.max(0, value)",
   ]),
   rule("a rule does not wait for its flag", [
-    "actors/floor/priority.ts",
+    "actors/floor/contender.ts",
     "if (rule.when !== undefined && context.flags[rule.when] !== true) return false;",
     "",
   ]),

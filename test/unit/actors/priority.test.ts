@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { effectivePriority } from "../../../src/actors/floor/priority.ts";
+import { effectivePriority } from "../../../src/actors/floor/contender.ts";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
 
 const noon = Date.UTC(2026, 5, 1, 12);

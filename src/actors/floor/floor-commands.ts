@@ -1,0 +1,97 @@
+/** Commands of a floor that move no session by a decision: flags, what-ifs, stops, and what goes on to its session. */
+
+import { findAgent } from "../../config/catalog/catalog.ts";
+import { MAX_FLAGS } from "../../protocol/floor.ts";
+import { type AgentId, type SessionId, userOf } from "../../protocol/ids.ts";
+import type { Command, CommandOf } from "../../protocol/internal/command.ts";
+import { accept, type Given } from "../facts.ts";
+import {
+  type ArbiterStep,
+  currentRules,
+  emitFloor,
+  floorLanguageOf,
+  newContender,
+  numbersOf,
+  refuse,
+} from "./arbiter-step.ts";
+import { decide } from "./arbitration.ts";
+import { type Contender, withNumbers } from "./contender.ts";
+import { findSchedule, replace } from "./creation.ts";
+import { giveFront, letBeneath, letWait, withEffects } from "./rearrangement.ts";
+
+/** What a request for the floor would get now. */
+export function whatIf(step: ArbiterStep, agentId: string, locale: string | undefined): void {
+  const { catalog, now } = step.given;
+  const agent = catalog.agents.get(agentId);
+  const unknown = { agentId: agentId as AgentId, priority: 0, interruptible: true, explained: [] };
+  const numbers = { ...(agent ? numbersOf(step, agent) : unknown), ...floorLanguageOf({ locale }) };
+  const rules = currentRules(step);
+  const decision = decide(step.floor, { ...numbers, agent, waits: "queued" }, rules);
+  if (decision.outcome === "rejected") return void step.facts.push(accept({ decision }));
+  // A placeholder id for the session that would be created; no session has it.
+  const contender = newContender(step, numbers, "" as SessionId);
+  const { moves } =
+    decision.outcome === "queued"
+      ? letWait(step.floor, contender, "queued", now, rules)
+      : (decision.reason === "beneath" ? letBeneath : giveFront)(step.floor, contender, rules);
+  step.facts.push(accept({ decision: withEffects(decision, moves, contender, catalog) }));
+}
+
+/** Archive the sessions, which are the answer. */
+export function stopSessions(step: ArbiterStep, contenders: readonly Contender[]): void {
+  const archived = contenders.map(({ sessionId }) => sessionId);
+  step.facts.push(accept({ archived }));
+  for (const to of archived) step.orders.push({ to, event: { type: "archive", reason: "stop", given: step.given } });
+}
+
+type CommandToSession = Exclude<
+  Extract<Command, { sessionId?: SessionId | undefined }> & { given: Given },
+  { type: "session.create" | "session.copy" | "session.move" }
+>;
+
+/** Pass a command on to its session. */
+export function pass(step: ArbiterStep, command: CommandToSession): void {
+  const sessionId = command.sessionId!;
+  const session = step.sessions.sessionOf(sessionId);
+  if (!session) {
+    // A worker that still drives a run of a deleted session must stop.
+    const isRun = command.type.startsWith("run.");
+    if (!isRun) return refuse(step, "session_not_found");
+    return void step.facts.push(accept({ directive: { verdict: "stop", answers: [] } }));
+  }
+  if (command.type === "session.replace") {
+    step.facts.push(accept({ sessionId }));
+    return replace(step, sessionId, command.by, command.movedTo);
+  }
+  if (command.type === "session.schedule") {
+    const agent = step.given.catalog.agents.get(session.numbers.agentId);
+    if (findSchedule(step, command.schedule, session, agent) === "refused") return;
+  }
+  if (command.type === "session.switch_agent") {
+    const agent = findAgent(step.given.catalog, command.agentId.trim(), session.workspaceId);
+    const contender = agent && withNumbers(session.numbers, numbersOf(step, agent));
+    return void step.orders.push({ to: sessionId, event: { ...command, ...(contender && { contender }) } });
+  }
+  step.orders.push({ to: sessionId, event: command });
+  if (command.type !== "session.delete") return;
+  step.orders.push({ stop: sessionId });
+  // A floor of a single session is deleted with it, so that a later session with the same id inherits nothing.
+  if (userOf(step.floorId) !== undefined || Object.keys(step.flags).length === 0) return;
+  step.flags = {};
+  emitFloor(step);
+}
+
+export function setFlags(step: ArbiterStep, flags: Record<string, boolean>): void {
+  step.flags = flags;
+  emitFloor(step);
+  step.facts.push(accept({ flags }));
+}
+
+export function patchFlags(step: ArbiterStep, { flags }: CommandOf<"floor.patch_flags">): void {
+  const all = { ...step.flags, ...flags };
+  if (Object.keys(all).length > MAX_FLAGS) {
+    const issues = [{ path: "body", message: `the floor would have more than ${MAX_FLAGS} flags` }];
+    return refuse(step, "bad_request", { facts: { issues } });
+  }
+  setFlags(step, all);
+}
