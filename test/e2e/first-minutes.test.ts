@@ -5,7 +5,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import type { AddressInfo } from "node:net";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
 import { SETTINGS, SHIPPED_CATALOG } from "../../src/config/settings.ts";
@@ -82,6 +82,15 @@ describe("help", () => {
     for (const { name, flag } of SETTINGS)
       expect(stdout).toMatch(new RegExp(`^  ${flag} \\[value\\] +\\(${name}\\)`, "m"));
   });
+});
+
+test("a checkout keeps its sources compiled for the next start, where the environment names no other folder", async () => {
+  const shown = `import { getCompileCacheDir } from "node:module"; process.on("exit", () => console.error(getCompileCacheDir()));`;
+  const options = ["--import", `data:text/javascript,${encodeURIComponent(shown)}`];
+  const folderOf = async (env: Record<string, string>) =>
+    (await ending(begin(["--version"], env, [process.execPath, ...options]))).stderr;
+  expect(await folderOf({ NODE_COMPILE_CACHE: "" })).toContain(join(dirname(ENTRY), "../node_modules/.cache/compile"));
+  expect(await folderOf({ NODE_COMPILE_CACHE: folder })).toContain(folder);
 });
 
 describe("completion", () => {
