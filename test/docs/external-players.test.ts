@@ -2,12 +2,12 @@ import { spawn } from "node:child_process";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { createApp, readSettings } from "../../src/index.ts";
 import { SseReader } from "../support/clients/sse-reader.ts";
 import { testWith } from "../support/programs/suites.ts";
 import { makeFolder } from "../support/stores/sqlite-place.ts";
-import { expectObedience } from "./obedience.ts";
-import { readPage, root } from "./page.ts";
+import { expectObedience, postTo } from "./obedience.ts";
+import { readPage } from "./page.ts";
+import { startShipped } from "./shipped-node.ts";
 import { answersOf, difference, requestsOf } from "./shown.ts";
 
 /** The commands and answers of the Chinese page are the same (`pages.test.ts`). */
@@ -18,15 +18,7 @@ const SHOWN_URL = "http://127.0.0.1:3000";
 const PATIENCE_MS = 30_000;
 
 /** A node with the shipped catalogue of a car. */
-async function startCar(): Promise<string> {
-  const flags = ["--port", "0", "--store", "sqlite::memory:", "--drain", "0ms", "--log-level", "silent"];
-  const reading = readSettings({ INTERLOCK_CONFIG: join(root, "config/car.yaml") }, flags);
-  if (!reading.ok) throw new Error(JSON.stringify(reading.faults));
-  const app = createApp({ settings: reading.settings, env: {} });
-  const { url } = await app.start();
-  onTestFinished(() => app.stop());
-  return url;
-}
+const startCar = () => startShipped("car.yaml", onTestFinished);
 
 test("the commands of the page answer as shown, in their order", async () => {
   const url = await startCar();
@@ -68,11 +60,7 @@ testWith(
     const script = readPage(PAGE).blocks.find(({ info }) => info === "bash")!.text;
     const file = join(folder, "player.sh");
     await writeFile(file, script.replace(SHOWN_URL, url));
-    const post = async (path: string, body: object = {}) => {
-      const headers = { "Content-Type": "application/json" };
-      const response = await fetch(`${url}${path}`, { method: "POST", headers, body: JSON.stringify(body) });
-      expect(response.status, path).toBe(200);
-    };
+    const post = postTo(url);
     await post("/session/create", { id: "song", agentId: "music_agent", userId: "ann" });
     const player = spawn("bash", [file, "song"], { stdio: ["ignore", "pipe", "inherit"] });
     onTestFinished(() => void player.kill("SIGKILL"));

@@ -4,6 +4,15 @@ import { expect } from "vitest";
 
 type Post = (path: string, body?: object) => Promise<unknown>;
 
+/** Sends commands to a node that accepts them. */
+export const postTo =
+  (url: string): Post =>
+  async (path, body = {}) => {
+    const headers = { "Content-Type": "application/json" };
+    const response = await fetch(`${url}${path}`, { method: "POST", headers, body: JSON.stringify(body) });
+    expect(response.status, path).toBe(200);
+  };
+
 /**
  * Expects of a program of a page, which prints what it would play for the session `song`, that it obeys a prompt above
  * it and a call. Returns what reads its next line.

@@ -3,11 +3,11 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
-import { createApp, readSettings } from "../../src/index.ts";
 import { describeWith } from "../support/programs/suites.ts";
 import { makeFolder } from "../support/stores/sqlite-place.ts";
-import { expectObedience } from "./obedience.ts";
+import { expectObedience, postTo } from "./obedience.ts";
 import { codeOf, readPage, root, tablesOf } from "./page.ts";
+import { startShipped } from "./shipped-node.ts";
 
 const execute = promisify(execFile);
 /** The programs of the Chinese page are the same (`pages.test.ts`). */
@@ -27,16 +27,6 @@ const PRINTED = [
 describeWith(["python"], "docs/use/python.md", (python) => {
   const env = { PATH: "", PYTHONPATH: join(CLIENT, "src"), PYTHONDONTWRITEBYTECODE: "1" };
 
-  async function startNode(config: string): Promise<string> {
-    const flags = ["--port", "0", "--store", "sqlite::memory:", "--drain", "0ms", "--log-level", "silent"];
-    const reading = readSettings({ INTERLOCK_CONFIG: join(root, "config", config) }, flags);
-    if (!reading.ok) throw new Error(JSON.stringify(reading.faults));
-    const app = createApp({ settings: reading.settings, env: {} });
-    const { url } = await app.start();
-    onTestFinished(() => app.stop());
-    return url;
-  }
-
   /** The files of the page's programs, for a node at this address. */
   async function writePrograms(url: string): Promise<string[]> {
     const { folder, remove } = await makeFolder();
@@ -49,7 +39,7 @@ describeWith(["python"], "docs/use/python.md", (python) => {
   }
 
   test("its programs run, and print what they say", async () => {
-    const files = await writePrograms(await startNode("agents_config.yaml"));
+    const files = await writePrograms(await startShipped("agents_config.yaml", onTestFinished));
     expect(files).toHaveLength(PRINTED.length);
     for (const [index, wanted] of PRINTED.entries()) {
       if (!wanted) continue;
@@ -59,13 +49,9 @@ describeWith(["python"], "docs/use/python.md", (python) => {
   });
 
   test("its player follows its session to its end", async () => {
-    const url = await startNode("car.yaml");
+    const url = await startShipped("car.yaml", onTestFinished);
     const files = await writePrograms(url);
-    const post = async (path: string, body: object = {}) => {
-      const headers = { "Content-Type": "application/json" };
-      const response = await fetch(`${url}${path}`, { method: "POST", headers, body: JSON.stringify(body) });
-      expect(response.status, path).toBe(200);
-    };
+    const post = postTo(url);
     await post("/session/create", { id: "song", agentId: "music_agent", userId: "ann" });
     const file = files[programs.findIndex(({ info }) => info === "python player")]!;
     const player = spawn(python, ["-W", "error", file, "song"], { env, stdio: ["ignore", "pipe", "inherit"] });

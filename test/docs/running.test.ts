@@ -6,9 +6,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { afterAll, expect, test } from "vitest";
-import { createApp, readSettings } from "../../src/index.ts";
+import { createApp } from "../../src/index.ts";
 import { OpenApiDocument } from "../support/documents/openapi-document.ts";
 import { codeOf, mentions, readPage, root, tablesOf } from "./page.ts";
+import { settingsWith, startShipped } from "./shipped-node.ts";
 import { answersOf, difference, requestsOf, type ShownRequest } from "./shown.ts";
 
 /** The address of the node on the pages. */
@@ -21,19 +22,7 @@ afterAll(async () => {
 });
 
 /** A node with the shipped catalogue, as `npm start` runs it. */
-async function startNode(): Promise<string> {
-  const app = createApp({ settings: settingsWith("sqlite::memory:"), env: {} });
-  const { url } = await app.start();
-  closing.push(() => app.stop());
-  return url;
-}
-
-function settingsWith(store: string) {
-  const flags = ["--port", "0", "--store", store, "--drain", "0ms", "--log-level", "silent"];
-  const reading = readSettings({ INTERLOCK_CONFIG: join(root, "config/agents_config.yaml") }, flags);
-  if (!reading.ok) throw new Error(JSON.stringify(reading.faults));
-  return reading.settings;
-}
+const startNode = () => startShipped("agents_config.yaml", (stop) => closing.push(stop));
 
 const answerTo = async ({ method, headers, body }: ShownRequest, url: string): Promise<unknown> =>
   (await fetch(url, { method, headers, ...(body !== undefined && { body }) })).json();
@@ -163,9 +152,9 @@ test("docs/use/protocol.md has every route, with its fields, its defaults, its l
 
 test("creating an app touches no file, and it starts once", async () => {
   const place = join(folder, "made", "interlock.db");
-  const app = createApp({ settings: settingsWith(`sqlite:${place}`), env: {} });
+  const app = createApp({ settings: settingsWith("agents_config.yaml", `sqlite:${place}`), env: {} });
   expect(existsSync(join(folder, "made"))).toBe(false);
-  const idle = createApp({ settings: settingsWith(`sqlite:${place}`), env: {} });
+  const idle = createApp({ settings: settingsWith("agents_config.yaml", `sqlite:${place}`), env: {} });
   await expect(idle.stop()).rejects.toThrow("this app has not been started");
   const { url } = await app.start();
   closing.push(() => app.stop());

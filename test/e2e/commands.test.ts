@@ -363,7 +363,7 @@ test("a node that does not answer, or requires a token, is a sentence and code 1
     ),
   ]);
   vi.unstubAllEnvs();
-  const nowhere = await interlock(tmpdir(), "status", "--url", "http://127.0.0.1:9");
+  const nowhere = await runHere(["status", "--url", "http://127.0.0.1:9"]);
   expect([nowhere.code, nowhere.stderr]).toEqual([
     1,
     expect.stringMatching(/^interlock: No Interlock node answers at /),
@@ -372,7 +372,7 @@ test("a node that does not answer, or requires a token, is a sentence and code 1
 
 test("init --small writes three agents in thirty lines, which check accepts without a warning", async () => {
   const folder = await newFolder();
-  expect(await interlock(folder, "init", "--small")).toMatchObject({ code: 0, stderr: "" });
+  expect(await runHere(["init", "--small"], folder)).toMatchObject({ code: 0, stderr: "" });
   const lines = (await readFile(join(folder, "config/agents_config.yaml"), "utf8")).trimEnd().split("\n");
   expect(lines.length).toBeLessThanOrEqual(30);
   expect(lines[0]).toBe("# yaml-language-server: $schema=./catalogue.schema.json");
@@ -409,7 +409,7 @@ test("init writes a catalogue that check accepts, and a second one writes nothin
 test("keys new prints a key whose hash is in the file, which stays as it is if it would not be valid", async () => {
   const folder = await newFolder();
   const file = join(folder, "keys.yaml");
-  const ann = await interlock(folder, "keys", "new", "ann", "--file", file);
+  const ann = await runHere(["keys", "new", "ann", "--file", file]);
   const ops = await runHere(["keys", "new", "o: ps", "--operator", "--file", file]);
   const hashed = ({ stdout }: Ending) => createHash("sha256").update(stdout.trim()).digest("hex");
   expect(readKeys(await readFile(file, "utf8"))).toEqual({
@@ -440,14 +440,14 @@ test("a backup of a busy store is restored with a new epoch, once no node uses t
   expect(saved).toMatchObject({ code: 0, stdout: expect.stringContaining("saved.db has 1 sessions") });
   expect((await stat(join(folder, "saved.db"))).mode & 0o77).toBe(0);
   await client.createSession({ userId: "ann", title: "after" });
-  const twice = await interlock(folder, "backup", "saved.db", "--store", store);
+  const twice = await runHere(["backup", "saved.db", "--store", store], folder);
   expect(twice).toMatchObject({ code: 1, stderr: "interlock: saved.db exists: name a new file\n" });
 
   const inUse = await interlock(folder, "restore", "saved.db", "--store", store);
   expect([inUse.code, inUse.stderr]).toEqual([1, expect.stringContaining("is in use by another Interlock")]);
   await node.shutDown();
   await writeFile(join(folder, "text.db"), "no database, but long enough to look like one".repeat(99));
-  expect(await interlock(folder, "restore", "text.db", "--store", `${store}-new`)).toMatchObject({ code: 1 });
+  expect(await runHere(["restore", "text.db", "--store", `${store}-new`], folder)).toMatchObject({ code: 1 });
   expect((await readdir(folder)).filter((name) => name.includes("-new"))).toEqual([]);
   const restored = await interlock(folder, "restore", "saved.db", "--store", store);
   expect([restored.code, restored.stdout]).toEqual([

@@ -29,7 +29,7 @@ test("an abort ends a run's processes before the next turn starts its own, and a
   expect(processesWith(tag)).toEqual([]);
 });
 
-test.each(["is held for too long", "is held by a worker that is stopped", "is held by a worker that is killed"])(
+test.each(["is held for too long", "is held by a worker that is killed"])(
   "a program whose run %s runs once, and leaves no process: the run is lost, and not repeated when its session resumes",
   async (how) => {
     const folder = await makeFolder();
@@ -49,9 +49,7 @@ test.each(["is held for too long", "is held by a worker that is stopped", "is he
     await running(tag, 2);
     await create(server, "call", "phone", { userId: "ann" });
     if (!how.endsWith("too long")) {
-      if (how.endsWith("killed")) await server.kill();
-      else server.signal("SIGTERM");
-      await server.ended;
+      await server.kill();
       await gone(tag);
       server = await installation.start();
       reader = await SessionReader.of(server, "s");

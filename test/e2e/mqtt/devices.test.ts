@@ -41,6 +41,19 @@ describeWith(["mosquitto"], "devices over MQTT", (path) => {
     await isState(user, "music_agent archived");
   });
 
+  test("with MQTT 3.1.1 a device whose network is cut loses its session at once, and has a new one when it is back", async () => {
+    const user = stage.node.newUser();
+    const device = await stage.device(`${user}/tv`);
+    await stage.bridge(user, `players: [${device.entry(`id: tv, agent: music_agent, user: ${user}`)}]`, "3.1.1");
+    await device.press("playing");
+    await isState(user, "music_agent active");
+    device.cut();
+    await isState(user, "music_agent archived");
+    await device.connect();
+    await isState(user, "music_agent active");
+    expect(await stage.statesOf(user)).toEqual(["music_agent active", "music_agent archived"]);
+  });
+
   test("without a topic that says that it is there, a device has its session for its lease after each message", async () => {
     const user = stage.node.newUser();
     const device = await stage.device(`${user}/radio`);

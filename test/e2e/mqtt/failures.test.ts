@@ -3,6 +3,7 @@
 import { expect, onTestFinished, test } from "vitest";
 import { createClient } from "../../../src/client/interlock-client.ts";
 import { MqttBridge } from "../../support/clients/mqtt-bridge.ts";
+import { CuttingProxy } from "../../support/networks/cutting-proxy.ts";
 import { makeInstallation } from "../../support/nodes/child-server.ts";
 import { describeWith } from "../../support/programs/suites.ts";
 import { freePort } from "../../support/servers/free-port.ts";
@@ -108,6 +109,30 @@ describeWith(["mosquitto"], "interlock mqtt, when something goes wrong", (path) 
     expect(await requests()).toBe(before + 2);
     expect(bridge.said).not.toContain("the broker is away");
     expect(await stage.statesOf(user)).toEqual([]);
+  });
+
+  test("a signal that comes while the node is away counts when it is back, and devices stay as they are meanwhile", async () => {
+    const user = stage.node.newUser();
+    const device = await stage.device(`${user}/k`);
+    const proxy = await CuttingProxy.start(stage.node.url);
+    const text = stage.text(
+      user,
+      `flags:\n${flag(user, "gear")}players: [${device.entry(`id: k, agent: music_agent, user: ${user}`)}]`,
+    );
+    const bridge = await MqttBridge.start({ text, url: proxy.url });
+    onTestFinished(() => bridge.remove());
+    await stage.isOnline(user);
+    await device.press("playing");
+    await expect.poll(() => stage.statesOf(user)).toEqual(["music_agent active"]);
+    proxy.refuse();
+    const call = await stage.ask("phone_agent", user);
+    await stage.broker.publish(`vss/${user}/gear`, "true");
+    expect(device.playing).toBe("playing");
+    proxy.admit();
+    await expect.poll(() => flagsOf(user)).toEqual({ gear: true });
+    await expect.poll(() => device.playing).toBe("paused");
+    await stage.client.stopSession(call);
+    await expect.poll(() => device.playing).toBe("playing");
   });
 
   test("what the broker does not let it publish is said, what it may not hear changes nothing, and the bridge goes on", async () => {

@@ -17,6 +17,8 @@ const CATALOGS: Readonly<Record<string, Catalog>> = {
   queueing: makeCatalog(queueing),
   reserving: makeCatalog(EXAMPLE_AGENTS, { policy: { resume_delay: "2s" } }),
   resumingByHand: makeCatalog(withAgent("music", { resume: "manual" })),
+  bounded: makeCatalog(queueing, { policy: { ties: "newest", max_paused: 2, max_queued: 1 } }),
+  yieldingAtNinety: makeCatalog(withAgent("navigation", { preemption_threshold: 90 })),
   firmVehicle: makeCatalog(withAgent("vehicle", { interruptible: false })),
 };
 
@@ -29,6 +31,25 @@ const SCENES: Readonly<Record<string, string>> = {
     start n:navigation
     start p:phone → nothing: rejected not_interruptible 8
     = A=n`,
+  "a holder that is not interruptible yields at its preemption_threshold": `
+    in yieldingAtNinety
+    start n:navigation
+    start p:phone → n preempt paused, p activate active.idle: granted preempted 7`,
+  "of equal priorities the first keeps the floor": `
+    start m:music
+    start n:music → nothing: rejected equal_priority 6`,
+  "of equal priorities the newest gets the floor with ties: newest": `
+    in bounded
+    start m:music
+    start n:music → m preempt paused, n activate active.idle: granted preempted 7`,
+  "a request that would pause more sessions than max_paused is rejected": `
+    in bounded
+    start c:chat; start m:music; start w:weather
+    start p:planner → nothing: rejected stack_full 7`,
+  "a request that would wait in a full queue is rejected": `
+    in bounded
+    start p:phone; start c:chat
+    start d:chat → nothing: rejected queue_full 5`,
   "releases resume a stack of interrupted sessions one after the other, and no other session": `
     start c:chat; start w:weather; start p:planner; start f:phone
     end f → f archive archived, p resume active.idle

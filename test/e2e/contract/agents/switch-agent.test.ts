@@ -49,26 +49,6 @@ test.each([
   expect((await ann.see(id)).agentId).toBe("general");
 });
 
-test("switch_agent is busy before it checks the agent: during a run, and while a question waits", async () => {
-  const ann = new E2eClient(node);
-  for (const content of ["play", "ask"]) {
-    const { id } = await ann.hold("general");
-    const { stream, connectionId } = await ann.connect(`&sessionId=${id}`);
-    await accepted(ann.say(id, content));
-    if (content === "ask") await stream.findState(id, "active.waiting");
-    for (const agentId of ["music", "nobody"]) {
-      const { outcome } = await accepted(switchTo(id, agentId, { connectionId }));
-      expect(outcome.errorCode).toBe("agent_busy");
-    }
-    const { data } = await stream.find("error");
-    expect(data).toMatchObject({ errorCode: "agent_busy", availableAgents: expect.any(Array) });
-    expect((await ann.see(id)).agentId).toBe("general");
-    await accepted(ann.send({ type: "abort", sessionId: id }));
-    expect((await accepted(switchTo(id, "music"))).outcome.currentAgentId).toBe("music");
-    await accepted(ann.on(id, "archive"));
-  }
-});
-
 test.each([undefined, null, 7, ["music"]])("switch_agent with the agentId %j is malformed", async (agentId) => {
   const { id } = await new E2eClient(node).create("general");
   const malformed = { errorCode: "bad_request", issues: [{ path: "body.agentId" }] };
