@@ -6,6 +6,7 @@ import { MAX_BATCH, MAX_WAITING_COMMANDS } from "../../src/actors/host/host.ts";
 import { SNAPSHOT_FORMAT } from "../../src/actors/host/snapshot.ts";
 import { MAX_LOSSES, MAX_TURNS } from "../../src/actors/session/session-context.ts";
 import { createProgram } from "../../src/cli/program.ts";
+import { createClient } from "../../src/client/interlock-client.ts";
 import { BOUNDS } from "../../src/config/bounds.ts";
 import { MAX_INSTRUCTIONS } from "../../src/config/catalog/definition.ts";
 import { SETTINGS } from "../../src/config/settings.ts";
@@ -206,11 +207,21 @@ describe("docs/operate/operations.md", () => {
   });
 });
 
+/** The name of a method in any language. */
+const plain = (name: string): string => name.replaceAll("_", "").toLowerCase();
+
 describe("clients/python", () => {
   test("its types are those of /openapi.json, and its blocking client that of the asynchronous one: npm run build:python writes both", async () => {
     const files = await generatedFiles();
     expect(Object.keys(files)).toHaveLength(3);
     const stale = Object.entries(files).filter(([name, text]) => presentFile(name) !== text);
     expect(stale.map(([name]) => `${name} is stale: npm run build:python`)).toEqual([]);
+  });
+
+  test("it has the methods of the TypeScript client, but the cookies of pages", () => {
+    const source = presentFile("_async_client.py");
+    const methods = new Set(Array.from(source.matchAll(/^ {4}(?:async )?def (\w+)/gm), ([, name]) => plain(name!)));
+    const missing = Object.keys(createClient({ baseUrl: "http://node" })).filter((name) => !methods.has(plain(name)));
+    expect(missing).toEqual(["signIn", "signOut"]);
   });
 });

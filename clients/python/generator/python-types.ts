@@ -75,6 +75,7 @@ const ANSWERS: Record<string, string> = {
   cancelRun: "CancelledRun",
   listWebhooks: "WebhookList",
   testWebhook: "WebhookAnswer",
+  enableWebhook: "EnabledWebhook",
 };
 /** Components that no answer refers to: the events of streams, and the form of every failure. */
 const COMPONENTS = ["Problem", "SessionStreamEvent", "FloorStreamEvent", "FloorsStreamEvent", "ConnectionStreamEvent"];

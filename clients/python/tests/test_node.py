@@ -170,6 +170,9 @@ def test_a_session_waits_for_its_time(client: Client, user: str) -> None:
     again = client.schedule_session(session["id"], every="0 7 * * *", timezone="Europe/Berlin")["session"]
     assert again["schedule"].get("every") == "0 7 * * *"
     assert client.list_runs(user_id=user)["runs"] == [] and client.list_webhooks()["webhooks"] == []
+    with pytest.raises(ClientError) as unknown:
+        client.enable_webhook("nobody")
+    assert unknown.value.code == "not_found"
     assert client.list_usage(limit=1)["success"]
     client.stop_session(session["id"])
 

@@ -24,6 +24,7 @@ from .types import (
     DefinitionAnswer,
     DefinitionPage,
     DeletedAnswer,
+    EnabledWebhook,
     FlagsAnswer,
     FloorLogPage,
     FloorPage,
@@ -926,6 +927,11 @@ class AsyncClient:
         """Send a test to a webhook's receiver, once and at once, for operators."""
         path = ["webhooks", name, "test"]
         return cast(WebhookAnswer, await self._write("POST", path, {}, idempotency_key, is_long=True))
+
+    async def enable_webhook(self, name: str, *, idempotency_key: Optional[str] = None) -> EnabledWebhook:
+        """Send to a webhook's receiver again that answered 410, what waits first. For operators."""
+        path = ["webhooks", name, "enable"]
+        return cast(EnabledWebhook, await self._write("POST", path, {}, idempotency_key))
 
     # Streams
 

@@ -25,6 +25,7 @@ from .types import (
     DefinitionAnswer,
     DefinitionPage,
     DeletedAnswer,
+    EnabledWebhook,
     FlagsAnswer,
     FloorLogPage,
     FloorPage,
@@ -927,6 +928,11 @@ class Client:
         """Send a test to a webhook's receiver, once and at once, for operators."""
         path = ["webhooks", name, "test"]
         return cast(WebhookAnswer, self._write("POST", path, {}, idempotency_key, is_long=True))
+
+    def enable_webhook(self, name: str, *, idempotency_key: Optional[str] = None) -> EnabledWebhook:
+        """Send to a webhook's receiver again that answered 410, what waits first. For operators."""
+        path = ["webhooks", name, "enable"]
+        return cast(EnabledWebhook, self._write("POST", path, {}, idempotency_key))
 
     # Streams
 

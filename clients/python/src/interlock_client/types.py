@@ -1645,6 +1645,11 @@ class WebhookAnswer(TypedDict):
     success: Literal[True]
 
 
+class EnabledWebhook(TypedDict):
+    success: Literal[True]
+    wasDisabled: bool
+
+
 class UsagePage(TypedDict):
     success: Literal[True]
     usage: List[UsageRow]

@@ -53,6 +53,24 @@ test("a defined agent answers in its workspace's sessions, by its name or its id
   }
 });
 
+test("a defined agent is asked for in all zones within its workspace, and nothing begins for another's", async () => {
+  const [ann, workspaceId] = [new E2eClient(node), newWorkspace()];
+  const { id } = await define({ workspaceId, priority: 60 });
+  // The floors are the user's, whatever the workspace of what they hold.
+  await ann.hold("music", { zone: "attic", workspaceId: newWorkspace() });
+  await ann.hold("music", { zone: "kitchen" });
+  for (const fields of [{}, { workspaceId: newWorkspace() }]) {
+    for (const agentId of ["helper", id])
+      expect((await refused(ann.askToCreate({ agentId, zone: "*", ...fields }))).errorCode).toBe("agent_not_found");
+  }
+  const { session } = await accepted(ann.askToCreate({ agentId: "helper", zone: "*", workspaceId, content: "hello" }));
+  for (const { sessionId } of session.group!.sessions)
+    expect(await ann.see(sessionId)).toMatchObject({ agentId: id, workspaceId, state: "active" });
+  await accepted(node.post(`/session/${session.id}/stop`, { group: true }));
+  const { sessions } = await accepted(node.get(`/session/list?userId=${ann.userId}&includeArchived=true`));
+  expect(sessions.filter(({ agentId }) => agentId === id).map(({ state }) => state)).toEqual(["archived", "archived"]);
+});
+
 test("a defined agent is listed in its workspace after those of the file, and can be switched to only there", async () => {
   const [ann, workspaceId] = [new E2eClient(node), newWorkspace()];
   const { id } = await define({ workspaceId, label: "Helper" });

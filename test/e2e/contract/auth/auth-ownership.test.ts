@@ -1,4 +1,5 @@
 import { beforeAll, describe, expect, test } from "vitest";
+import type { ZoneAnswer } from "../../../../src/protocol/zone-answer.ts";
 import { type Caller, startGuarded } from "../../../support/clients/callers.ts";
 import { accepted, refused } from "../../../support/clients/e2e-client.ts";
 import {
@@ -272,4 +273,36 @@ test("an operator cancels a run of another owner, and no other owner does", asyn
   expect((await accepted(ann.get("/runs"))).runs).toMatchObject([{ id: runId }]);
   expect(await accepted(ops.post(`/runs/${runId}/cancel`))).toMatchObject({ sessionId: session.id });
   expect((await accepted(ann.get("/runs"))).runs).toEqual([]);
+});
+
+test("the sessions of a request for all zones are stopped by their user alone, and no other joins their group", async () => {
+  const callers = { ann, bob };
+  for (const zone of ["attic", "cellar"]) {
+    for (const [userId, caller] of Object.entries(callers))
+      await accepted(caller.post("/session/create", { userId, zone, agentId: "chat" }));
+  }
+  const announce = async (userId: keyof typeof callers) => {
+    const wanted = { userId, zone: "*", agentId: "music" };
+    const { session, zones } = await accepted(callers[userId].post("/session/create", wanted, { key: "one-key" }));
+    const ids = (zones as ZoneAnswer[]).flatMap(({ sessionId }) => sessionId ?? []);
+    return { session, ids };
+  };
+  const hers = await announce("ann");
+  expect(hers.ids.length).toBeGreaterThan(1);
+  const states = () =>
+    Promise.all(hers.ids.map(async (id) => (await accepted(ann.get(`/session/${id}`))).session.state));
+  const before = await states();
+  for (const id of hers.ids) {
+    expect((await refused(bob.post(`/session/${id}/stop`, { group: true }))).errorCode).toBe("session_not_found");
+  }
+  // His request with the key of hers is another one, with a group of its own.
+  const his = await announce("bob");
+  expect(his.session.group!.id).not.toBe(hers.session.group!.id);
+  expect(his.ids.filter((id) => hers.ids.includes(id))).toEqual([]);
+  const forged = { agentId: "chat", group: hers.session.group };
+  expect((await refused(bob.post("/session/create", forged))).errorCode).toBe("bad_request");
+  await accepted(bob.post(`/session/${his.session.id}/stop`, { group: true }));
+  expect(await states()).toEqual(before);
+  await accepted(ann.post(`/session/${hers.ids[0]}/stop`, { group: true }));
+  expect(new Set(await states())).toEqual(new Set(["archived"]));
 });
