@@ -71,14 +71,9 @@ const Named = z.object({
 /** What says where a turn is: without it, the turn would be a conversation that competes with no other. */
 const Place = Named.omit({ played: true });
 const HEADER = "interlock-";
-/** Words that differ from a place in a letter or two, or that begin one. */
-const OTHER_WORDS: ReadonlySet<string> = new Set(
-  "sessions use used users uses work workplace workplaces works workspaces zine zones zoned".split(" "),
-);
 
 /**
- * Refuse a misspelt place. Clients have metadata of their own, so a word of the language, or one with another first
- * letter, such as `tone`, is none of these names.
+ * Refuse a misspelt place.
  * @param named what the request names, wherever it is
  * @throws AppError `bad_request`
  */
@@ -87,11 +82,7 @@ function refuseMisspeltPlace(
   named: Readonly<Record<string, unknown>>,
 ): void {
   const isGiven = (key: string) => named[key] !== undefined;
-  const initials = new Set(Object.keys(Place.shape).map((key) => key[0]));
-  const metadata = Object.entries(body.metadata ?? {}).filter(
-    ([key]) => initials.has(key[0]?.toLowerCase()) && !OTHER_WORDS.has(key.toLowerCase()),
-  );
-  refuseMisspelt("body.metadata", Object.fromEntries(metadata), Place, isGiven);
+  refuseMisspelt("body.metadata", body.metadata, Place, isGiven);
   const sent = Object.entries(headers).flatMap(([key, value]) =>
     key.startsWith(HEADER) ? [[key.slice(HEADER.length), value]] : [],
   );

@@ -6,6 +6,10 @@ import { AppError } from "../../protocol/errors.ts";
 
 /** A shorter key, such as that with which some clients avoid caches, is like too many others. */
 const MIN_KEY = 3;
+/** Words that differ from a known key in a letter or two, or that begin one. */
+const OTHER_WORDS: ReadonlySet<string> = new Set(
+  "sessions use used users uses work workplace workplaces works workspaces zines zoned zones".split(" "),
+);
 /** A longer key is cut in messages. */
 const MAX_SHOWN_KEY = 64;
 
@@ -47,10 +51,14 @@ function meantBy(key: string, known: readonly string[]): string | undefined {
   return nearest(key, known) ?? nearest(bare, known) ?? known.find((each) => each.toLowerCase() === named);
 }
 
+/** Whether a key is a word of its own, which only looks like a known key: it begins with another letter, as `tone` does. */
+const isOtherWord = (key: string, known: string): boolean =>
+  key[0]!.toLowerCase() !== known[0]!.toLowerCase() || OTHER_WORDS.has(key.toLowerCase());
+
 /**
  * Refuse keys that are nearly known ones. Queries and the bodies of other protocols may have further keys, but a
  * misspelt key loses a setting that the caller needs, such as the user whose floor a session competes for. If the known
- * key is there too, nothing is missing.
+ * key is there too, nothing is missing. Clients have keys of their own: a word of the language is no misspelling.
  *
  * @param part where the keys are, for messages
  * @param isGiven whether a known key is there, so that nothing is missing; default: in the value
@@ -70,7 +78,7 @@ export function refuseMisspelt(
   for (const key in value) {
     if (issues.length === BOUNDS.shownIssues) break;
     const meant = Object.hasOwn(fields, key) ? undefined : meantBy(key, Object.keys(fields));
-    if (meant === undefined || isGiven(meant)) continue;
+    if (meant === undefined || isOtherWord(key, meant) || isGiven(meant)) continue;
     first ||= `There is no ${key}; did you mean ${meant}?`;
     issues.push({ path: `${part}.${key}`, message: `did you mean ${meant}?` });
   }

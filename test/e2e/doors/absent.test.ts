@@ -34,6 +34,9 @@ test.each(["/v1/chat/completions", "/v1/responses"])(
   },
 );
 
+/** Keys of clients' own, which only look like a place. */
+const WORDS = { users: "3", used: "yes", Use: "demo", zones: "2", sessions: "9", work: "x", workplace: "y", tone: "z" };
+
 const MISSPELT: [more: object, headers: Record<string, string>, param: string, meant: string][] = [
   [{ user_id: "ann" }, {}, "user_id", "user"],
   [{ userName: "ann" }, {}, "userName", "user"],
@@ -55,8 +58,7 @@ test.each(["/v1/chat/completions", "/v1/responses"])(
       const error = { message: `${param}: did you mean ${meant}?`, param };
       expect([status, JSON.parse(text)], param).toMatchObject([400, { error }]);
     }
-    const own = { tone: "brief", phone: "12", use_case: "test", player: "kitchen", ids: "1", application: "a" };
-    const words = { users: "3", used: "yes", Use: "demo", zones: "2", sessions: "9", work: "x", workplace: "y" };
+    const own = { phone: "12", use_case: "test", player: "kitchen", ids: "1", application: "a" };
     const fields = {
       safety_identifier: "a",
       prompt_cache_key: "b",
@@ -66,7 +68,7 @@ test.each(["/v1/chat/completions", "/v1/responses"])(
       top_p: 1,
     };
     for (const more of [
-      { ...fields, metadata: { ...own, ...words } },
+      { ...fields, metadata: { ...own, ...WORDS } },
       { metadata: { user_id: "x", user: node.newUser() } },
       { user: node.newUser(), metadata: { userId: "x" } },
     ]) {
@@ -82,6 +84,21 @@ test.each(["field", "header"])("an empty user in the metadata does not hide the 
   const headers = { "Interlock-User": place === "header" ? userId : "" };
   expect((await node.post("/v1/chat/completions", fields, { headers })).status).toBe(200);
   expect(await floorOf(session)).toBe(`u:${userId}`);
+});
+
+test("useChat's body may have fields of a page's own, and a misspelt place is refused", async () => {
+  const messages = [{ role: "user", parts: [{ type: "text", text: "hello" }] }];
+  const { status, text } = await node.post("/api/chat", { id: node.newId("own"), messages, ...WORDS });
+  expect(status, text).toBe(200);
+  for (const key of ["user", "usrId", "zonee", "workspace_id"]) {
+    const { status } = await node.send(
+      "POST",
+      "/api/chat",
+      { "Content-Type": "application/json" },
+      JSON.stringify({ id: node.newId("misspelt"), messages, [key]: "ann" }),
+    );
+    expect(status, key).toBe(400);
+  }
 });
 
 test.each(["", null])("useChat and MCP take %j for absent", async (nothing) => {
