@@ -51,7 +51,7 @@ function meantBy(key: string, known: readonly string[]): string | undefined {
   return nearest(key, known) ?? nearest(bare, known) ?? known.find((each) => each.toLowerCase() === named);
 }
 
-/** Whether a key is a word of its own, which only looks like a known key: it begins with another letter, as `tone` does. */
+/** Whether a key is a word of its own, which only looks like a known key, as `tone` and `users` do. */
 const isOtherWord = (key: string, known: string): boolean =>
   key[0]!.toLowerCase() !== known[0]!.toLowerCase() || OTHER_WORDS.has(key.toLowerCase());
 
