@@ -160,6 +160,13 @@ describe("a large text", () => {
     expect(await reading).toEqual(readCatalog(text));
   });
 
+  it("is read before the next one, so that their memory does not add up", async () => {
+    const order: string[] = [];
+    const examined = (name: string, text: string) => examineApart(text).then(() => order.push(name));
+    await Promise.all([examined("large", "- !!x a\n".repeat(20_000)), examined("small", "agents: [{ name: a }]")]);
+    expect(order).toEqual(["large", "small"]);
+  });
+
   it("that takes too much memory is refused", async () => {
     const text = lines("agents:", ...agents);
     await expect(examineApart(text, 6)).rejects.toThrow("takes too much memory to read");
