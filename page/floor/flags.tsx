@@ -3,6 +3,7 @@ import { useClient } from "../../src/react/hooks.ts";
 import type { FloorPicture } from "../log/floor-picture.ts";
 import { useHere } from "../moment/here.tsx";
 import { Outcome } from "../parts/commands/outcome.tsx";
+import { restAfter } from "../parts/commands/rest-after.ts";
 import { useAct } from "../parts/use-act.ts";
 import { useWords } from "../words/words.tsx";
 import styles from "./floor.module.css";
@@ -18,7 +19,7 @@ export function FloorFlags({ flags, restrictedBy = [] }: Pick<FloorPicture, "fla
   const set = (next: Record<string, boolean>) => act(() => client.changeFlags(floorId, next));
   const submit = async (event: FormEvent) => {
     event.preventDefault();
-    if (name !== "" && (await set({ [name]: true }))) setName("");
+    if (name !== "" && (await set({ [name]: true }))) setName((now) => restAfter(now, name));
   };
   return (
     <section className={styles["flags"]} aria-labelledby="flags">
@@ -40,6 +41,7 @@ export function FloorFlags({ flags, restrictedBy = [] }: Pick<FloorPicture, "fla
           value={name}
           maxLength={64}
           pattern="[a-z0-9_\-]+"
+          title="a-z 0-9 _ -"
           placeholder={say("flags.name")}
           aria-label={say("flags.name")}
           disabled={!isLive}

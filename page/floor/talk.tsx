@@ -17,12 +17,12 @@ export function Talk({ sessionId }: { sessionId: string }) {
   const { isLive } = useHere();
   const lastCommand = useAct();
   const { act, isBusy } = lastCommand;
-  const [text, setText] = useDraft(sessionId);
+  const { text, setText, leaveUnsent } = useDraft(sessionId);
   const submit = async (event: FormEvent) => {
     event.preventDefault();
     const content = text.trim();
     if (content === "" || isBusy) return;
-    if (await act(() => client.send({ type: "chat", sessionId, content }))) setText("");
+    if (await act(() => client.send({ type: "chat", sessionId, content }))) leaveUnsent(content);
   };
   return (
     <form className={styles["talk"]} onSubmit={(event) => void submit(event)}>

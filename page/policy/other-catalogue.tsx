@@ -32,7 +32,7 @@ export function OtherCatalogue({ mayCompare }: { mayCompare: boolean }) {
   const { say } = useWords();
   const client = useClient();
   const { floorId, isFile } = useHere();
-  const [text, setText] = useDraft("another catalogue");
+  const { text, setText } = useDraft("another catalogue");
   const [found, setFound] = useState<ReactNode>();
   const { act, isBusy, refusal } = useAct();
   const leaving = useRef<AbortController>(undefined);

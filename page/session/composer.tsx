@@ -15,7 +15,8 @@ import styles from "./session.module.css";
 export const MAX_TEXT = 262_144;
 
 /**
- * Sends a message to the session. A text that the server did not accept stays in the field, with the reason beside it.
+ * Sends a message to the session. A text that the server did not accept stays in the field, with the reason beside it,
+ * and so does what is typed before the answer.
  */
 export function Composer({ session }: { session: Session }) {
   const { say, language } = useWords();
@@ -23,12 +24,12 @@ export function Composer({ session }: { session: Session }) {
   const { agents, linkTo } = useHere();
   const lastCommand = useAct();
   const { act, isBusy } = lastCommand;
-  const [text, setText] = useDraft(session.id);
+  const { text, setText, leaveUnsent } = useDraft(session.id);
   const { state, replacedBy } = session;
   const send = async () => {
     const content = text.trim();
     if (content === "" || isBusy) return;
-    if (await act(() => client.send({ type: "chat", sessionId: session.id, content }))) setText("");
+    if (await act(() => client.send({ type: "chat", sessionId: session.id, content }))) leaveUnsent(content);
   };
   const submit = (event: FormEvent) => {
     event.preventDefault();

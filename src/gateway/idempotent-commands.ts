@@ -12,12 +12,12 @@ import { flow } from "../shared/flow.ts";
 import { idText } from "../shared/id-text.ts";
 import type { Clock } from "../shared/ports/clock.ts";
 import type { Trace } from "../shared/ports/tracer.ts";
-import type { ConnectionRow, Receipt, ReceiptStore, Slot, StoreEpoch, StoreSecret } from "../store/store.ts";
+import type { Receipt, ReceiptStore, Slot, StoreEpoch, StoreSecret } from "../store/store.ts";
 import type { Caller } from "./access/caller.ts";
 import type { KnownAddresses } from "./access/known-addresses.ts";
 import type { AbandonedRuns } from "./deliveries/abandoned-runs.ts";
 import type { RecentRequests } from "./deliveries/recent-requests.ts";
-import type { Connections } from "./streams/connections.ts";
+import type { ChosenConnection, Connections } from "./streams/connections.ts";
 
 /** The identity of a caller's write, by which a repeat is recognised (rules C2 and C3). */
 export interface Identity {
@@ -55,7 +55,7 @@ export interface Write {
 /** How a session that a write creates is bound to a client's connection. Both functions run again for each repeat. */
 export interface MadeFor {
   /** The connection to bind the session to, if any. */
-  connection: () => Promise<ConnectionRow | undefined>;
+  connection: () => Promise<ChosenConnection | undefined>;
   /**
    * The address of the session in this answer; undefined if the write created none, or the session no longer exists.
    */
@@ -147,8 +147,8 @@ export class IdempotentCommands {
     try {
       const write = await plan();
       const sessionId = sessionCreatedBy(write.command);
-      const row = sessionId && (await madeFor?.connection());
-      return row ? await this.#sendAndBind(write, identity, row, sessionId) : await this.#send(write, identity);
+      const chosen = sessionId && (await madeFor?.connection());
+      return chosen ? await this.#sendAndBind(write, identity, chosen, sessionId) : await this.#send(write, identity);
     } catch (error) {
       // A concurrent request with the same key may have committed first and thereby caused this refusal.
       const answer = isRefusal(error) ? await this.#findAnswer(identity) : undefined;
@@ -191,9 +191,16 @@ export class IdempotentCommands {
   }
 
   /** Reserve room first, so that binding cannot fail once the session exists. */
-  async #sendAndBind(write: Write, identity: Identity, row: ConnectionRow, sessionId: SessionId): Promise<Accepted> {
+  async #sendAndBind(
+    write: Write,
+    identity: Identity,
+    chosen: ChosenConnection,
+    sessionId: SessionId,
+  ): Promise<Accepted> {
     const { connections, clock, timeoutMs } = this.#options;
-    await connections.reserve(row, sessionId, clock.now() + 2 * timeoutMs);
+    const { row } = chosen;
+    const isReserved = await connections.reserve(chosen, sessionId, clock.now() + 2 * timeoutMs);
+    if (!isReserved) return await this.#send(write, identity);
     let answer: Accepted;
     try {
       answer = await this.#send(write, identity);
@@ -211,10 +218,10 @@ export class IdempotentCommands {
   /** Bind the session again, in case the first answer was lost before the session was bound. */
   async #bindAgain(identity: Identity, answer: Accepted, { connection, find }: MadeFor): Promise<void> {
     const address = await find(answer);
-    const row = address && (await connection().catch(undefinedForRefusal));
-    if (row)
+    const chosen = address && (await connection().catch(undefinedForRefusal));
+    if (chosen)
       await withKey(identity, () =>
-        this.#options.connections.bindMade(row, { ...address, sessionCreatedAt: answer.sessionCreatedAt }),
+        this.#options.connections.bindMade(chosen.row, { ...address, sessionCreatedAt: answer.sessionCreatedAt }),
       );
   }
 

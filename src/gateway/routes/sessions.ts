@@ -211,16 +211,11 @@ export function sessionRoutes(
     async (request) => {
       const caller = await context.authenticate(request);
       const { sessionId, connectionId } = request.body;
-      const row = await connections.forNewSession(connectionId, caller.ownerId);
+      const chosen = await connections.forNewSession(connectionId, caller.ownerId);
       const { session, head, messages, hasMore } = await visibleTo(caller).view(sessionId, BOUNDS.loadedMessages);
       const { id, floorId, createdAt } = session;
-      if (row)
-        await connections.bind(row.id, caller.ownerId, {
-          sessionId: id,
-          floorId,
-          from: head,
-          sessionCreatedAt: createdAt,
-        });
+      if (chosen)
+        await connections.bindLoaded(chosen, { sessionId: id, floorId, from: head, sessionCreatedAt: createdAt });
       return { success: true as const, session: { ...session, messages, hasMore }, position: position(head, session) };
     },
   );

@@ -1,7 +1,7 @@
 // Rule C19 of docs/inside/correctness.md.
 import type { Bus } from "../../bus/bus.ts";
 import { BOUNDS } from "../../config/bounds.ts";
-import { AppError } from "../../protocol/errors.ts";
+import { AppError, type ErrorCode } from "../../protocol/errors.ts";
 import type { ConnectionId, SessionId } from "../../protocol/ids.ts";
 import { writeMessage } from "../../protocol/internal/bus-message.ts";
 import { type ConnectionMessage, connectionTopic } from "../../protocol/internal/connection-message.ts";
@@ -12,6 +12,9 @@ import type { ConnectionRow, ConnectionStore, Slot, StoreEpoch } from "../../sto
 export const MAX_SLOTS = 10_000;
 /** Attempts of a compare-and-set before the request fails with `busy`. */
 const MAX_WRITE_TRIES = 16;
+
+/** Why a connection takes no session. */
+const UNFIT: readonly ErrorCode[] = ["too_many_bindings", "connection_not_found"];
 
 export interface ConnectionsOptions {
   store: StoreEpoch & ConnectionStore;
@@ -24,6 +27,13 @@ export interface ConnectionsOptions {
 
 const isBound = (slots: readonly Slot[], { sessionId }: Slot): boolean =>
   slots.some((slot) => slot.sessionId === sessionId);
+
+/** The connection to which a request binds a session. */
+export interface ChosenConnection {
+  row: ConnectionRow;
+  /** Whether the request named it: another one is not refused because it has no room, or has gone, by now. */
+  isNamed: boolean;
+}
 
 /** The slots whose sessions may have further events. */
 export const liveSlots = (row: ConnectionRow): Slot[] => row.slots.filter((slot) => !slot.ended);
@@ -69,10 +79,10 @@ export class Connections {
   async forNewSession(
     named: ConnectionId | undefined,
     ownerId: string | undefined,
-  ): Promise<ConnectionRow | undefined> {
-    if (named !== undefined) return this.find(named, ownerId);
+  ): Promise<ChosenConnection | undefined> {
+    if (named !== undefined) return { row: await this.find(named, ownerId), isNamed: true };
     const row = await this.openOf(ownerId);
-    return row && this.hasRoom(row) ? row : undefined;
+    return row && this.hasRoom(row) ? { row, isNamed: false } : undefined;
   }
 
   /** The owner's open connection on this node that counts for requests that name none; undefined without one. */
@@ -84,15 +94,17 @@ export class Connections {
 
   /**
    * Reserve room for a session that a command is about to create, so that binding it afterwards cannot fail.
-   * @throws AppError `too_many_bindings`, `connection_not_found`
+   * @returns false if another request has taken the room of a connection that this one did not name
+   * @throws AppError `too_many_bindings`, `connection_not_found`, of one that it named
    */
-  async reserve(row: ConnectionRow, sessionId: SessionId, until: number): Promise<void> {
-    await this.#change(row.id, row.ownerId, (current) => {
+  reserve({ row, isNamed }: ChosenConnection, sessionId: SessionId, until: number): Promise<boolean> {
+    const change = this.#change(row.id, row.ownerId, (current) => {
       if (current.slots.some((slot) => slot.sessionId === sessionId)) return undefined;
       const others = this.#reservations(current).filter((each) => each.sessionId !== sessionId);
       if (!this.#hasRoom(current, others.length)) throw new AppError("too_many_bindings");
       return { reserved: [...others, { sessionId, until }] };
     });
+    return wasDone(change, isNamed);
   }
 
   /** Give the reservation back after the command was refused. A reservation that remains expires. */
@@ -129,6 +141,11 @@ export class Connections {
     });
     await this.send(id, { kind: "bound" });
     return row;
+  }
+
+  /** Bind a session that a client has loaded, as `bind` does, and as `reserve` if the request did not name it. */
+  async bindLoaded({ row, isNamed }: ChosenConnection, slot: Slot): Promise<void> {
+    await wasDone(this.bind(row.id, row.ownerId, slot), isNamed);
   }
 
   /**
@@ -193,5 +210,16 @@ export class Connections {
       if ((await store.saveConnection(changed)) === "saved") return { ...changed, version: row.version + 1 };
     }
     throw new AppError("busy");
+  }
+}
+
+async function wasDone(change: Promise<unknown>, isNamed: boolean): Promise<boolean> {
+  try {
+    await change;
+    return true;
+  } catch (error) {
+    const isUnfit = error instanceof AppError && UNFIT.includes(error.code);
+    if (isNamed || !isUnfit) throw error;
+    return false;
   }
 }

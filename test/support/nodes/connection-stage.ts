@@ -30,8 +30,11 @@ export async function place(replace: (store: Store) => Partial<Store> = () => ({
     return { reader, connectionId: await idOf(reader) };
   }
 
-  /** Bind a session, from its current position. */
-  async function load(connectionId: string, sessionId: string): Promise<{ status: number; errorCode?: string }> {
+  /** Bind a session, from its current position; to the caller's open connection, if none is named. */
+  async function load(
+    connectionId: string | undefined,
+    sessionId: string,
+  ): Promise<{ status: number; errorCode?: string }> {
     const response = await fetch(`${url}/session/load`, {
       method: "POST",
       headers: { "Content-Type": "application/json" },

@@ -8,10 +8,11 @@ import { MemoryStore } from "../../support/stores/memory-store.ts";
 const SONG = { sessionId: "song" as SessionId, floorId: "u:ann" as FloorId };
 const ID = "connection" as ConnectionId;
 
-async function open() {
+async function open(isOpen = false) {
   const store = new MemoryStore();
   const options = { store, bus: new MemoryBus(), clock: new VirtualClock(), newConnectionId: () => ID };
-  const connections = new Connections(options);
+  const openOf = () => (isOpen ? ID : undefined);
+  const connections = new Connections({ ...options, openOf });
   const row = await connections.open({ ownerId: undefined });
   const slots = async () => (await connections.find(ID, undefined)).slots;
   return { connections, row, slots };
@@ -37,4 +38,24 @@ test("a session whose binding has ended is bound again when a client requests it
     { ...SONG, from: 0, ended: true },
     { ...SONG, from: 5 },
   ]);
+});
+
+test("of two requests for the last place of a connection, one is refused only if it named the connection", async () => {
+  const { connections, slots } = await open(true);
+  for (let made = 0; made < 7; made += 1)
+    await connections.bind(ID, undefined, { ...SONG, sessionId: `s${made}` as SessionId, from: 0 });
+  const unnamed = () => connections.forNewSession(undefined, undefined);
+  const [one, other, loaded, named] = [
+    await unnamed(),
+    await unnamed(),
+    await unnamed(),
+    await connections.forNewSession(ID, undefined),
+  ];
+  expect(await connections.reserve(one!, "one" as SessionId, Infinity)).toBe(true);
+  expect(await connections.reserve(other!, "other" as SessionId, Infinity)).toBe(false);
+  await connections.bindLoaded(loaded!, { ...SONG, from: 3 });
+  await expect(connections.reserve(named!, "named" as SessionId, Infinity)).rejects.toThrow("too many sessions");
+  await expect(connections.bindLoaded(named!, { ...SONG, from: 3 })).rejects.toThrow("too many sessions");
+  expect(await slots()).toHaveLength(7);
+  expect(await unnamed()).toBeUndefined();
 });

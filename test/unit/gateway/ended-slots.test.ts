@@ -147,6 +147,27 @@ test("ended slots leave room: eight live sessions fit, a ninth does not, and arc
   expect(slotsOf(reader.position)).toHaveLength(7);
 });
 
+test("of two sessions that are loaded at once for the last place of a connection that nobody named, both are loaded", async () => {
+  const gate: { asked: number; opens?: PromiseWithResolvers<void> } = { asked: 0 };
+  const { feed, connect, load, rowOf } = await place((own) => ({
+    loadConnection: async (id) => {
+      const row = await own.loadConnection(id);
+      gate.asked += 1;
+      if (gate.asked === 2) gate.opens?.resolve();
+      if (gate.asked <= 2) await gate.opens?.promise;
+      return row;
+    },
+  }));
+  const ids = Array.from({ length: 9 }, (_, n) => `s${n}`);
+  for (const id of ids) await feed.create(id);
+  const { connectionId } = await connect("", Object.fromEntries(ids.map((id) => [id, 1])));
+  for (const id of ids.slice(0, 7)) await load(connectionId, id);
+  Object.assign(gate, { asked: 0, opens: Promise.withResolvers() });
+  const loaded = await Promise.all(ids.slice(7).map((id) => load(undefined, id)));
+  expect(loaded.map(({ status }) => status)).toEqual([200, 200]);
+  expect((await rowOf(connectionId)).slots).toHaveLength(8);
+});
+
 test("an ended session is not bound again when a browser reconnects with its original query", async () => {
   const { feed, connect, rowOf } = await place();
   for (const id of ["a", "b"]) await feed.create(id);
