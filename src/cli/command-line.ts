@@ -2,14 +2,15 @@ import { Argument, type Command, InvalidArgumentError, Option } from "commander"
 import { parseDuration } from "../config/quantities.ts";
 import { LANGUAGES } from "./language.ts";
 
-/** The exit code for an invalid command line. */
+/** The exit code for an invalid command line, and for an output that cannot be written. */
 export const MISUSED = 2;
 export const LOCAL_NODE = "http://127.0.0.1:3000";
 export const TOKEN_NOTE =
   "INTERLOCK_TOKEN: the token or key to present, for a node that requires one; or INTERLOCK_TOKEN_FILE: a file with it.";
 
 /**
- * What happens when stdout cannot be written. By default the process ends, quietly if the reader has left (`… | head`).
+ * What happens when stdout cannot be written. By default the process ends with a sentence, or quietly if the reader has
+ * left (`… | head`).
  */
 export interface Stdout {
   onError: (error: NodeJS.ErrnoException) => void;

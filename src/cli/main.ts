@@ -3,6 +3,7 @@ import { fileURLToPath } from "node:url";
 import { CommanderError } from "commander";
 import { MISUSED, type Stdout } from "./command-line.ts";
 import { addCompletion } from "./completion.ts";
+import { complain } from "./printed-lines.ts";
 import { createProgram } from "./program.ts";
 
 // A checkout keeps its sources compiled: its next start takes a third less CPU time. Threads read the variable.
@@ -13,8 +14,9 @@ if (import.meta.url.endsWith(".ts")) {
 
 const stdout: Stdout = {
   onError: (error) => {
-    if (error.code !== "EPIPE") throw error;
-    process.exit(0);
+    if (error.code === "EPIPE") process.exit(0);
+    complain(process.stderr, `the output cannot be written: ${error.message}`);
+    process.exit(MISUSED);
   },
 };
 process.stdout.on("error", (error) => stdout.onError(error));

@@ -2,6 +2,7 @@ import { createHash, randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import { appendFile, mkdir, readFile, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
+import { setImmediate } from "node:timers/promises";
 import { pathToFileURL } from "node:url";
 import { catalogSchema } from "../config/catalog/catalog-schema.ts";
 import { readKeys } from "../config/keys-file.ts";
@@ -64,7 +65,7 @@ function envExample(): string {
 /**
  * `interlock keys new`: make a key. Prints the key on `out`, once, and on `notes` its entry for the file of keys, or
  * with a file adds the entry to it.
- * @returns the exit code: 0, or 1 if the entry cannot be added
+ * @returns the exit code: 0, or 1 if no file may have the entry
  */
 export async function newKey(
   owner: string,
@@ -80,18 +81,22 @@ export async function newKey(
     ...(operator ? ["    operator: true"] : []),
   ];
   const entry = `${lines.join("\n")}\n`;
-  if (file !== undefined) {
-    const before = existsSync(file) ? await readFile(file, "utf8") : "";
-    const added = `${before === "" ? "keys:\n" : before.endsWith("\n") ? "" : "\n"}${entry}`;
-    const reading = readKeys(before + added);
-    if (!reading.ok) {
-      const [fault] = reading.faults;
-      complain(notes, `${file} stays as it is: with the new entry, line ${fault!.line} ${fault!.message}`);
-      return 1;
-    }
-    await appendFile(file, added, { mode: SECRET_MODE });
+  const before = file !== undefined && existsSync(file) ? await readFile(file, "utf8") : "";
+  const added = `${before === "" ? "keys:\n" : before.endsWith("\n") ? "" : "\n"}${entry}`;
+  const reading = readKeys(before + added);
+  if (!reading.ok) {
+    const { line, message } = reading.faults[0]!;
+    const why =
+      file === undefined
+        ? `no key is made: the owner ${message}`
+        : `${file} stays as it is: with the new entry, line ${line} ${message}`;
+    complain(notes, why);
+    return 1;
   }
   printLines(out, [key]);
+  // An output that cannot be written ends the process here, before the file has an entry whose key nobody knows.
+  await setImmediate();
+  if (file !== undefined) await appendFile(file, added, { mode: SECRET_MODE });
   printLines(
     notes,
     file === undefined

@@ -67,9 +67,10 @@ const breaksNever = (never: Never, step: SeenStep): string | undefined =>
 function describeRejection({ rejected, while_heard: whileHeard }: Never, step: SeenStep): string | undefined {
   for (const event of heardEvents(step)) {
     if (event.type !== "decision") continue;
-    const { outcome, challenger, rule, reason } = event.decision;
-    // Rule 1 refuses disabled agents. Claims do not cover these refusals.
-    if (outcome !== "rejected" || rule === 1 || !rejected!.includes(challenger.agentId)) continue;
+    const { outcome, challenger, reason } = event.decision;
+    if (outcome !== "rejected" || !rejected!.includes(challenger.agentId)) continue;
+    // Claims do not cover what is refused to a disabled agent: neither its request, nor the end of its wait.
+    if (!step.after.catalog.agents.get(challenger.agentId)?.enabled) continue;
     const heard = event.heard.map((id) => agentIdOf(step, id)!);
     const present = heard.find((agentId) => !whileHeard || whileHeard.includes(agentId as AgentId));
     if (whileHeard && present === undefined) continue;

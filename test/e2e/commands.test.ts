@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import { once } from "node:events";
-import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { mkdtemp, open, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
@@ -423,10 +423,29 @@ test("keys new prints a key whose hash is in the file, which stays as it is if i
   const shown = await runHere(["keys", "new", "bob"]);
   expect(readKeys(`keys:\n${shown.stderr.split("\n").slice(1).join("\n")}`)).toMatchObject({ ok: true });
 
+  const nobody = await runHere(["keys", "new", ""]);
+  expect([nobody.code, nobody.stdout, nobody.stderr]).toEqual([1, "", expect.stringContaining("the owner must be")]);
+
   await writeFile(file, "keys: []\n");
   const refused = await runHere(["keys", "new", "ann", "--file", file]);
   expect([refused.code, refused.stdout]).toEqual([1, ""]);
   expect(await readFile(file, "utf8")).toBe("keys: []\n");
+});
+
+test("a key that cannot be printed is added to no file, and the command says why", async () => {
+  const file = join(await newFolder(), "keys.yaml");
+  const full = await open("/dev/full", "w");
+  onTestFinished(() => full.close());
+  const stdio = ["ignore", full.fd, "pipe"] as const;
+  const child = spawn(process.execPath, [ENTRY, "keys", "new", "ann", "--file", file], {
+    env: BARE_ENV,
+    stdio: [...stdio],
+  });
+  let stderr = "";
+  child.stderr!.setEncoding("utf8").on("data", (text) => (stderr += text));
+  const [code] = await once(child, "close");
+  expect([code, stderr]).toEqual([2, expect.stringMatching(/^interlock: the output cannot be written: ENOSPC.*\n$/)]);
+  await expect(stat(file)).rejects.toThrow("ENOENT");
 });
 
 test("a backup of a busy store is restored with a new epoch, once no node uses the store", async () => {

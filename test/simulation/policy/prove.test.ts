@@ -243,6 +243,16 @@ describe("the claims of a catalogue", () => {
     ]);
   });
 
+  test("do not cover the end of a wait while its agent is disabled, as they do when it is enabled again", () => {
+    const waiting = [
+      { name: "bell", priority: 85, interruptible: false, max_hold: "4s", when_blocked: "queue", queue_timeout: "20s" },
+      { name: "story", priority: 40 },
+    ];
+    const claims = [{ name: "it", never: { rejected: "bell", while_heard: ["story"] } }];
+    const [found] = proveAll(makeCatalog(waiting, { claims }), 2).broken;
+    expect(found!.script).toMatch(/disable: bell.*enable: bell.*after: 20000ms/s);
+  });
+
   test("an agent with the longest name has a second session", () => {
     const name = "n".repeat(64);
     const { broken, fault } = proveAll(
