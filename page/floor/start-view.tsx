@@ -1,10 +1,9 @@
-import type { FormEvent } from "react";
 import { useHere } from "../moment/here.tsx";
 import { LogFileButtons } from "../moment/log-file-buttons.tsx";
 import { whenOf } from "../moment/time-text.ts";
 import { CopyButton } from "../parts/commands/copy-button.tsx";
+import { FloorForm } from "../parts/floor-form.tsx";
 import { FloorLine } from "../parts/floor-line.tsx";
-import { floorIdOf } from "../parts/floor-name.ts";
 import { Rows } from "../parts/rows.tsx";
 import { useAct } from "../parts/use-act.ts";
 import { failureText } from "../words/failure-text.ts";
@@ -29,15 +28,8 @@ export function StartView() {
   const { linkTo } = useHere();
   const { act, refusal } = useAct();
   const drive = location.origin === LOCAL_NODE ? "npx interlock drive" : `npx interlock drive ${location.origin}`;
-  const submit = (event: FormEvent<HTMLFormElement>) => {
-    event.preventDefault();
-    const form = new FormData(event.currentTarget);
-    const userId = String(form.get("user") ?? "").trim();
-    if (userId === "") return;
-    location.hash = linkTo("floor", {
-      floorId: floorIdOf(userId, String(form.get("zone") ?? "").trim()),
-      at: undefined,
-    });
+  const open = (floorId: string) => {
+    location.hash = linkTo("floor", { floorId, at: undefined });
   };
   return (
     <section className={styles["start"]} aria-labelledby="start">
@@ -45,18 +37,7 @@ export function StartView() {
       <p>{say("start.what")}</p>
       <Floors />
       <h2>{say("start.open")}</h2>
-      <form onSubmit={submit} className={styles["open"]}>
-        <input
-          name="user"
-          required
-          maxLength={128}
-          defaultValue={FIRST_USER}
-          aria-label={say("floor.user")}
-          placeholder={say("floor.user")}
-        />
-        <input name="zone" maxLength={128} aria-label={say("floor.zone")} placeholder={say("floor.zone")} />
-        <button type="submit">{say("floor.open")}</button>
-      </form>
+      <FloorForm firstUser={FIRST_USER} onOpen={open} />
       <p className={styles["quiet"]}>{say("start.openwhat")}</p>
       <h2>{say("start.watch")}</h2>
       <p>{say("floor.drive")}</p>

@@ -1,8 +1,23 @@
 import type { HeardReport } from "../../src/protocol/internal/node-report.ts";
 import { whenOf } from "../moment/time-text.ts";
+import { ScrolledTable } from "../parts/scrolled-table.tsx";
 import { useWords } from "../words/words.tsx";
 import styles from "./node.module.css";
 import { type RollCalled, rateOf } from "./roll-called.ts";
+
+const HEADS = [
+  "node.title",
+  "node.state",
+  "node.rolesof",
+  "node.partitions",
+  "node.streams",
+  "node.commandsrate",
+  "node.commitsrate",
+  "node.waiting",
+  "node.runsof",
+  "node.slow",
+  "node.lastfailure",
+] as const;
 
 /** Every node of the store: its roles, its share of the floors, its streams, runs and queues. */
 export function Nodes({ readings }: { readings: readonly RollCalled[] }) {
@@ -17,31 +32,17 @@ export function Nodes({ readings }: { readings: readonly RollCalled[] }) {
           <span aria-hidden="true">✕</span> {say(`node.no${role}`)}
         </p>
       ))}
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reachable with the keyboard. */}
-      <section className={styles["scroll"]} tabIndex={0} aria-label={say("node.table")}>
-        <table className={styles["nodes"]}>
-          <thead>
-            <tr>
-              <th scope="col">{say("node.title")}</th>
-              <th scope="col">{say("node.state")}</th>
-              <th scope="col">{say("node.rolesof")}</th>
-              <th scope="col">{say("node.partitions")}</th>
-              <th scope="col">{say("node.streams")}</th>
-              <th scope="col">{say("node.commandsrate")}</th>
-              <th scope="col">{say("node.commitsrate")}</th>
-              <th scope="col">{say("node.waiting")}</th>
-              <th scope="col">{say("node.runsof")}</th>
-              <th scope="col">{say("node.slow")}</th>
-              <th scope="col">{say("node.lastfailure")}</th>
-            </tr>
-          </thead>
-          <tbody>
-            {nodes.map((each) => (
-              <NodeRow key={each.node} now={each} readings={readings} />
-            ))}
-          </tbody>
-        </table>
-      </section>
+      <ScrolledTable
+        label={say("node.table")}
+        heads={HEADS.map((head) => say(head))}
+        look={[styles["scroll"], styles["nodes"]]}
+      >
+        <tbody>
+          {nodes.map((each) => (
+            <NodeRow key={each.node} now={each} readings={readings} />
+          ))}
+        </tbody>
+      </ScrolledTable>
     </section>
   );
 }

@@ -1,10 +1,11 @@
-import { type ReactNode, useState } from "react";
+import { useState } from "react";
 import type { ListedRun } from "../../src/protocol/listed-run.ts";
 import { useClient } from "../../src/react/hooks.ts";
 import { useHere } from "../moment/here.tsx";
 import { lengthText, whenOf } from "../moment/time-text.ts";
 import { Outcome } from "../parts/commands/outcome.tsx";
 import { Sure } from "../parts/commands/sure.tsx";
+import { ScrolledTable } from "../parts/scrolled-table.tsx";
 import { type Act, useAct } from "../parts/use-act.ts";
 import { failureText } from "../words/failure-text.ts";
 import { useWords } from "../words/words.tsx";
@@ -16,6 +17,10 @@ export interface RunsRead {
   failed: readonly ListedRun[];
   hasMore: boolean;
 }
+
+const RUN_HEADS = ["runs.agent", "node.state", "runs.age", "runs.user", "runs.more", "runs.do"] as const;
+const FAILED_HEADS = ["runs.agent", "runs.why", "runs.when", "runs.user"] as const;
+const LOOK = [styles["scroll"], styles["nodes"]];
 
 /** The runs that the caller may see: which wait for what, which node has them, and which failed. */
 export function Runs({ read: { runs, failed, hasMore }, now }: { read: RunsRead; now: number }) {
@@ -29,50 +34,28 @@ export function Runs({ read: { runs, failed, hasMore }, now }: { read: RunsRead;
         {runs.length === 0 ? (
           <p className={styles["quiet"]}>{say("runs.none")}</p>
         ) : (
-          <Table
-            label={say("runs.table")}
-            heads={["runs.agent", "node.state", "runs.age", "runs.user", "runs.more", "runs.do"]}
-          >
-            {runs.map((run) => (
-              <RunRow key={run.id} run={run} now={now} lastCommand={lastCommand} />
-            ))}
-          </Table>
+          <ScrolledTable label={say("runs.table")} heads={RUN_HEADS.map((head) => say(head))} look={LOOK}>
+            <tbody>
+              {runs.map((run) => (
+                <RunRow key={run.id} run={run} now={now} lastCommand={lastCommand} />
+              ))}
+            </tbody>
+          </ScrolledTable>
         )}
       </section>
       {failed.length > 0 && (
         <div>
           <h2>{say("runs.failed")}</h2>
-          <Table label={say("runs.failed")} heads={["runs.agent", "runs.why", "runs.when", "runs.user"]}>
-            {failed.map((run) => (
-              <FailedRow key={run.id} run={run} />
-            ))}
-          </Table>
+          <ScrolledTable label={say("runs.failed")} heads={FAILED_HEADS.map((head) => say(head))} look={LOOK}>
+            <tbody>
+              {failed.map((run) => (
+                <FailedRow key={run.id} run={run} />
+              ))}
+            </tbody>
+          </ScrolledTable>
         </div>
       )}
     </>
-  );
-}
-
-type Head = "runs.agent" | "node.state" | "runs.age" | "runs.user" | "runs.more" | "runs.do" | "runs.why" | "runs.when";
-
-function Table({ label, heads, children }: { label: string; heads: readonly Head[]; children: ReactNode }) {
-  const { say } = useWords();
-  return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reachable with the keyboard.
-    <section className={styles["scroll"]} tabIndex={0} aria-label={label}>
-      <table className={styles["nodes"]}>
-        <thead>
-          <tr>
-            {heads.map((head) => (
-              <th key={head} scope="col">
-                {say(head)}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>{children}</tbody>
-      </table>
-    </section>
   );
 }
 

@@ -1,6 +1,7 @@
 import { useState } from "react";
 import type { UsagePage } from "../../src/client/answers.ts";
 import { useClient } from "../../src/react/hooks.ts";
+import { ScrolledTable } from "../parts/scrolled-table.tsx";
 import { usePolled } from "../parts/use-polled.ts";
 import { useWords } from "../words/words.tsx";
 import styles from "./node.module.css";
@@ -10,6 +11,8 @@ const EVERY_MS = 5_000;
 /** Rows that are shown. */
 const SHOWN = 100;
 
+const COLUMNS = ["day", "owner", "agent", "turns", "input", "output", "tokens"] as const;
+
 /** What turns used on the last days, by owner and agent: of all owners for operators, else of the caller. */
 export function DailyUsage() {
   const { say, number } = useWords();
@@ -18,34 +21,24 @@ export function DailyUsage() {
   return (
     <div>
       <h2>{say("node.usage")}</h2>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reachable with the keyboard. */}
-      <section className={styles["scroll"]} tabIndex={0} aria-label={say("node.usage")}>
-        <table className={styles["usage"]}>
-          <thead>
-            <tr>
-              <th scope="col">{say("node.day")}</th>
-              <th scope="col">{say("node.owner")}</th>
-              <th scope="col">{say("node.agent")}</th>
-              <th scope="col">{say("node.turns")}</th>
-              <th scope="col">{say("node.input")}</th>
-              <th scope="col">{say("node.output")}</th>
-              <th scope="col">{say("node.tokens")}</th>
+      <ScrolledTable
+        label={say("node.usage")}
+        heads={COLUMNS.map((column) => say(`node.${column}`))}
+        look={[styles["scroll"], styles["usage"]]}
+      >
+        <tbody>
+          {page.usage.map(({ day, ownerId = "", agentId, runs, input, output, tokens }) => (
+            <tr key={JSON.stringify([day, ownerId, agentId])}>
+              <th scope="row">{day}</th>
+              <td>{ownerId === "" ? "–" : ownerId}</td>
+              <td>{agentId}</td>
+              {Object.entries({ runs, input, output, tokens }).map(([name, count]) => (
+                <td key={name}>{number.format(count)}</td>
+              ))}
             </tr>
-          </thead>
-          <tbody>
-            {page.usage.map(({ day, ownerId = "", agentId, runs, input, output, tokens }) => (
-              <tr key={JSON.stringify([day, ownerId, agentId])}>
-                <th scope="row">{day}</th>
-                <td>{ownerId === "" ? "–" : ownerId}</td>
-                <td>{agentId}</td>
-                {Object.entries({ runs, input, output, tokens }).map(([name, count]) => (
-                  <td key={name}>{number.format(count)}</td>
-                ))}
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </section>
+          ))}
+        </tbody>
+      </ScrolledTable>
       {page.next !== undefined && <p className={styles["quiet"]}>{say("node.moreusage")}</p>}
     </div>
   );

@@ -3,6 +3,7 @@ import type { WebhookView } from "../../src/client/answers.ts";
 import { useClient } from "../../src/react/hooks.ts";
 import { lengthText } from "../moment/time-text.ts";
 import { Outcome } from "../parts/commands/outcome.tsx";
+import { ScrolledTable } from "../parts/scrolled-table.tsx";
 import { type Act, useAct } from "../parts/use-act.ts";
 import { usePolled } from "../parts/use-polled.ts";
 import type { Say } from "../words/sentence.ts";
@@ -11,6 +12,15 @@ import styles from "./node.module.css";
 
 /** The interval of the readings, in ms: the store counts all that waits. */
 const EVERY_MS = 5_000;
+
+const HEADS = [
+  "webhooks.name",
+  "node.state",
+  "webhooks.waiting",
+  "webhooks.failure",
+  "webhooks.receiver",
+  "runs.do",
+] as const;
 
 /** The webhooks, what waits for their receivers and why, for operators. */
 export function WebhookList() {
@@ -39,26 +49,17 @@ export function WebhookList() {
       <h2 id="webhooks">{say("webhooks.title", { count: number.format(hooks.length) })}</h2>
       <Outcome of={lastCommand} />
       {result !== undefined && <p>{result}</p>}
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reachable with the keyboard. */}
-      <section className={styles["scroll"]} tabIndex={0} aria-label={say("webhooks.table")}>
-        <table className={styles["nodes"]}>
-          <thead>
-            <tr>
-              <th scope="col">{say("webhooks.name")}</th>
-              <th scope="col">{say("node.state")}</th>
-              <th scope="col">{say("webhooks.waiting")}</th>
-              <th scope="col">{say("webhooks.failure")}</th>
-              <th scope="col">{say("webhooks.receiver")}</th>
-              <th scope="col">{say("runs.do")}</th>
-            </tr>
-          </thead>
-          <tbody>
-            {hooks.map((hook) => (
-              <HookRow key={hook.name} hook={hook} lastCommand={lastCommand} run={run} />
-            ))}
-          </tbody>
-        </table>
-      </section>
+      <ScrolledTable
+        label={say("webhooks.table")}
+        heads={HEADS.map((head) => say(head))}
+        look={[styles["scroll"], styles["nodes"]]}
+      >
+        <tbody>
+          {hooks.map((hook) => (
+            <HookRow key={hook.name} hook={hook} lastCommand={lastCommand} run={run} />
+          ))}
+        </tbody>
+      </ScrolledTable>
     </section>
   );
 }

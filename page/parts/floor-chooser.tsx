@@ -1,11 +1,12 @@
-import { type FormEvent, useRef, useState } from "react";
+import { useRef, useState } from "react";
 import type { FloorSummary } from "../../src/protocol/floor.ts";
 import { useClient } from "../../src/react/hooks.ts";
 import { useHere } from "../moment/here.tsx";
 import { useWords } from "../words/words.tsx";
 import styles from "./floor-chooser.module.css";
+import { FloorForm } from "./floor-form.tsx";
 import { FloorLine } from "./floor-line.tsx";
-import { floorIdOf, floorName } from "./floor-name.ts";
+import { floorName } from "./floor-name.ts";
 import { Rows } from "./rows.tsx";
 import { useAct } from "./use-act.ts";
 
@@ -31,12 +32,6 @@ export function FloorChooser() {
   const go = (floorId: string) => {
     dialog.current?.close();
     location.hash = here.linkTo("floor", { floorId, at: undefined });
-  };
-  const submit = (event: FormEvent<HTMLFormElement>) => {
-    event.preventDefault();
-    const form = new FormData(event.currentTarget);
-    const userId = String(form.get("user") ?? "").trim();
-    if (userId !== "") go(floorIdOf(userId, String(form.get("zone") ?? "").trim()));
   };
 
   return (
@@ -67,11 +62,7 @@ export function FloorChooser() {
             </button>
           )}
         />
-        <form onSubmit={submit} className={styles["new"]}>
-          <input name="user" required maxLength={128} aria-label={say("floor.user")} placeholder={say("floor.user")} />
-          <input name="zone" maxLength={128} aria-label={say("floor.zone")} placeholder={say("floor.zone")} />
-          <button type="submit">{say("floor.open")}</button>
-        </form>
+        <FloorForm onOpen={go} />
         <button type="button" onClick={() => dialog.current?.close()}>
           {say("close")}
         </button>

@@ -1,6 +1,7 @@
 import type { ReplayAnswer } from "../../src/client/answers.ts";
 import { useHere } from "../moment/here.tsx";
 import { lengthText } from "../moment/time-text.ts";
+import { ScrolledTable } from "../parts/scrolled-table.tsx";
 import type { WordKey } from "../words/en.ts";
 import { useWords } from "../words/words.tsx";
 import styles from "./policy.module.css";
@@ -21,51 +22,38 @@ export function AgentTable({ agents }: Pick<ReplayAnswer, "agents">) {
     Object.entries(refusedBy)
       .map(([reason, count]) => `${reason} ${count}×`)
       .join(", ");
+  const counted = [...COUNTS, ...TIMES].map((column) => say(`policy.${column.toLowerCase()}` as WordKey));
+  const heads = [say("policy.agent"), say("policy.when"), ...counted, say("policy.refusedby")];
   return (
     <div>
       <h3>{say("policy.agents")}</h3>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reachable with the keyboard. */}
-      <section className={styles["scroll"]} tabIndex={0} aria-label={say("policy.agents")}>
-        <table className={styles["tallies"]}>
-          <thead>
-            <tr>
-              <th scope="col">{say("policy.agent")}</th>
-              <th scope="col">{say("policy.when")}</th>
-              {[...COUNTS, ...TIMES].map((column) => (
-                <th key={column} scope="col">
-                  {say(`policy.${column.toLowerCase()}` as WordKey)}
-                </th>
-              ))}
-              <th scope="col">{say("policy.refusedby")}</th>
-            </tr>
-          </thead>
-          {agents.map(({ agentId, ...tallies }) => (
-            <tbody key={agentId}>
-              {ROWS.map((which) => (
-                <tr key={which}>
-                  {which === "before" && (
-                    <th scope="rowgroup" rowSpan={ROWS.length}>
-                      {agentName(agentId)}
-                    </th>
-                  )}
-                  <th scope="row">{say(`policy.${which}`)}</th>
-                  {COUNTS.map((column) => (
-                    <td key={column} data-differs={tallies.before[column] !== tallies.after[column]}>
-                      {number.format(tallies[which][column])}
-                    </td>
-                  ))}
-                  {TIMES.map((column) => (
-                    <td key={column} data-differs={tallies.before[column] !== tallies.after[column]}>
-                      {timeText(tallies[which][column])}
-                    </td>
-                  ))}
-                  <td>{refusedBy(tallies[which]) || "–"}</td>
-                </tr>
-              ))}
-            </tbody>
-          ))}
-        </table>
-      </section>
+      <ScrolledTable label={say("policy.agents")} heads={heads} look={[styles["scroll"], styles["tallies"]]}>
+        {agents.map(({ agentId, ...tallies }) => (
+          <tbody key={agentId}>
+            {ROWS.map((which) => (
+              <tr key={which}>
+                {which === "before" && (
+                  <th scope="rowgroup" rowSpan={ROWS.length}>
+                    {agentName(agentId)}
+                  </th>
+                )}
+                <th scope="row">{say(`policy.${which}`)}</th>
+                {COUNTS.map((column) => (
+                  <td key={column} data-differs={tallies.before[column] !== tallies.after[column]}>
+                    {number.format(tallies[which][column])}
+                  </td>
+                ))}
+                {TIMES.map((column) => (
+                  <td key={column} data-differs={tallies.before[column] !== tallies.after[column]}>
+                    {timeText(tallies[which][column])}
+                  </td>
+                ))}
+                <td>{refusedBy(tallies[which]) || "–"}</td>
+              </tr>
+            ))}
+          </tbody>
+        ))}
+      </ScrolledTable>
     </div>
   );
 }

@@ -1,4 +1,5 @@
 import type { Matrix, MatrixCell, MatrixEffect } from "../../src/protocol/matrix.ts";
+import { ScrolledTable } from "../parts/scrolled-table.tsx";
 import type { Say } from "../words/sentence.ts";
 import { useWords } from "../words/words.tsx";
 import styles from "./policy.module.css";
@@ -16,35 +17,26 @@ export function MatrixTable({ matrix: { agents, rows } }: { matrix: Matrix }) {
   return (
     <>
       <p className={styles["quiet"]}>{say("matrix.about")}</p>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reachable with the keyboard. */}
-      <section className={styles["scroll"]} tabIndex={0} aria-label={say("matrix.table")}>
-        <table className={styles["matrix"]}>
-          <thead>
-            <tr>
-              <th scope="col">{say("matrix.corner")}</th>
-              {agents.map(({ id }) => (
-                <th key={id} scope="col">
-                  {id}
-                </th>
+      <ScrolledTable
+        label={say("matrix.table")}
+        heads={[say("matrix.corner"), ...agents.map(({ id }) => id)]}
+        look={[styles["scroll"], styles["matrix"]]}
+      >
+        <tbody>
+          {rows.map((cells, index) => (
+            <tr key={agents[index]!.id}>
+              <th scope="row">
+                {agents[index]!.id} <small>{agents[index]!.priority}</small>
+              </th>
+              {cells.map((cell) => (
+                <td key={cell.challenger} data-effect={cell.effect}>
+                  {cellText(cell, say)}
+                </td>
               ))}
             </tr>
-          </thead>
-          <tbody>
-            {rows.map((cells, index) => (
-              <tr key={agents[index]!.id}>
-                <th scope="row">
-                  {agents[index]!.id} <small>{agents[index]!.priority}</small>
-                </th>
-                {cells.map((cell) => (
-                  <td key={cell.challenger} data-effect={cell.effect}>
-                    {cellText(cell, say)}
-                  </td>
-                ))}
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </section>
+          ))}
+        </tbody>
+      </ScrolledTable>
       <dl className={styles["legend"]}>
         {[...used].map((effect) => (
           <div key={effect}>

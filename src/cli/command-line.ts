@@ -25,6 +25,21 @@ export interface CommandLine {
   stdout: Stdout;
 }
 
+/** Why a command stops whose output nobody reads any more. */
+export const NO_READER = new DOMException("the reader of stdout has left", "AbortError");
+
+/**
+ * Aborts at one of these signals, and when the reader of stdout has left: the command then ends what it began.
+ * Another error of stdout ends the process.
+ */
+export function untilStopped(stdout: Stdout, ...signals: NodeJS.Signals[]): AbortSignal {
+  const stopping = new AbortController();
+  for (const signal of signals) process.once(signal, () => stopping.abort());
+  const { onError } = stdout;
+  stdout.onError = (error) => (error.code === "EPIPE" ? stopping.abort(NO_READER) : onError(error));
+  return stopping.signal;
+}
+
 export const urlOption = () =>
   new Option("--url <url>", "the address of the node").default(LOCAL_NODE).argParser(nodeUrlOf);
 

@@ -2,7 +2,15 @@ import { Argument, InvalidArgumentError, Option } from "commander";
 import type { Client } from "../client/client.ts";
 import { FLOOR_FORMS, FloorId, RunId, SessionId } from "../protocol/ids.ts";
 import { RUN_STATES } from "../protocol/listed-run.ts";
-import { type CommandLine, durationMs, languageOption, numberFrom, TOKEN_NOTE, urlOption } from "./command-line.ts";
+import {
+  type CommandLine,
+  durationMs,
+  languageOption,
+  numberFrom,
+  TOKEN_NOTE,
+  untilStopped,
+  urlOption,
+} from "./command-line.ts";
 import { type Language, languageOf } from "./language.ts";
 import { complain, printJson, printLines } from "./printed-lines.ts";
 import type { Report, SessionsQuery } from "./reports.ts";
@@ -128,12 +136,9 @@ export function addNodeCommands({ add, end, stdout }: CommandLine): void {
     .addOption(languageOption("the language of the sentences; default: that of the terminal"))
     .action(async ({ lang, ...options }: { url: string; agent?: string; user?: string; lang?: Language }) => {
       const { runChat } = await import("./run-chat.ts");
-      const stopping = new AbortController();
-      for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.once(signal, () => stopping.abort());
       // The session of a pipe ends first.
-      const { onError } = stdout;
-      stdout.onError = (error) => (error.code === "EPIPE" ? stopping.abort() : onError(error));
-      end(await runChat({ ...options, language: lang, signal: stopping.signal }, process));
+      const signal = untilStopped(stdout, "SIGINT", "SIGTERM", "SIGHUP");
+      end(await runChat({ ...options, language: lang, signal }, process));
     });
 
   report("announce", "Tell a text on each open floor of a user, as in every room of a house.", [

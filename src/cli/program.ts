@@ -5,10 +5,12 @@ import { VERSION } from "../system/version.ts";
 import {
   type CommandLine,
   languageOption,
+  NO_READER,
   nodeUrl,
   numberFrom,
   type Stdout,
   TOKEN_NOTE,
+  untilStopped,
   urlOption,
 } from "./command-line.ts";
 import { DashedCommand } from "./dashed-command.ts";
@@ -18,8 +20,6 @@ import type { ChartFormat } from "./machines.ts";
 import { addNodeCommands } from "./node-commands.ts";
 import { addPolicyCommands } from "./policy-commands.ts";
 import { complain, printableText, printJson, printLines } from "./printed-lines.ts";
-
-const NO_READER = "the reader has left";
 
 /** For a developer at a terminal, and so no setting of a node. */
 const TRACE_FLOW = "--trace-flow";
@@ -86,13 +86,10 @@ export function createProgram(stdout: Stdout): Command {
     .addOption(languageOption("the language that is spoken; default: that of the terminal"))
     .action(async (url: string, { lang }: { lang?: Language }) => {
       const { drive } = await import("./drive.ts");
-      const stopping = new AbortController();
-      process.once("SIGINT", () => stopping.abort());
-      // Abort first, which ends the drive's sessions on the server.
-      const { onError } = stdout;
-      stdout.onError = (error) => (error.code === "EPIPE" ? stopping.abort(NO_READER) : onError(error));
-      const code = await drive(url, process.stdout, { signal: stopping.signal, language: lang });
-      end(stopping.signal.reason === NO_READER ? 0 : code);
+      // It ends the drive's sessions on the server.
+      const signal = untilStopped(stdout, "SIGINT");
+      const code = await drive(url, process.stdout, { signal, language: lang });
+      end(signal.reason === NO_READER ? 0 : code);
     });
 
   add("machines", "Print the statecharts of a floor and of a session, read off the machines themselves.")
@@ -147,13 +144,10 @@ export function createProgram(stdout: Stdout): Command {
     .option("--user <name>", "the user on whose floor the players compete; default: the user of this machine")
     .action(async (file: string | undefined, { url, user }: { url: string; user?: string }) => {
       const { players } = await import("./players/run-players.ts");
-      const stopping = new AbortController();
-      for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.once(signal, () => stopping.abort());
       // Levels are put back before the process ends.
-      const { onError } = stdout;
-      stdout.onError = (error) => (error.code === "EPIPE" ? stopping.abort() : onError(error));
+      const signal = untilStopped(stdout, "SIGINT", "SIGTERM", "SIGHUP");
       const { stdout: out, stderr: err } = process;
-      end(await players(file, { url, userId: user, out, err, signal: stopping.signal }));
+      end(await players(file, { url, userId: user, out, err, signal }));
     });
 
   add("mqtt", "Let an MQTT broker take part: signals become flags, devices players, and decisions are published.", [
@@ -167,13 +161,10 @@ export function createProgram(stdout: Stdout): Command {
     .action(async (file: string, { url, schema }: { url: string; schema?: true }) => {
       if (schema) return printJson(process.stdout, (await import("./mqtt/published.ts")).mqttSchema());
       const { mqtt } = await import("./mqtt/run-mqtt.ts");
-      const stopping = new AbortController();
-      for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.once(signal, () => stopping.abort());
       // Volumes are put back before the process ends.
-      const { onError } = stdout;
-      stdout.onError = (error) => (error.code === "EPIPE" ? stopping.abort() : onError(error));
+      const signal = untilStopped(stdout, "SIGINT", "SIGTERM", "SIGHUP");
       const { stdout: out, stderr: err } = process;
-      end(await mqtt(file, { url, out, err, signal: stopping.signal }));
+      end(await mqtt(file, { url, out, err, signal }));
     });
 
   const line = { add, end, stdout };

@@ -235,10 +235,14 @@ export function createClient(options: ClientOptions) {
   /** A write that copies a history. */
   const copy = <T>(path: Path, body: object, options: WriteOptions | undefined) =>
     requester.json<T>({ ...options, method: "POST", path, body, isLong: true });
-  const remove = <T>(path: Path, { ifSeq, ...options }: CommandOptions = {}) =>
-    requester.json<T>({ ...options, method: "DELETE", path, ...(ifSeq !== undefined && { body: { ifSeq } }) });
+  const remove = <T>(path: Path, { ifSeq, ...options }: CommandOptions = {}, isLong = false) =>
+    requester.json<T>({ ...options, method: "DELETE", path, ...(ifSeq !== undefined && { body: { ifSeq } }), isLong });
+  const set = <T>(method: "PATCH" | "PUT", path: Path, body: object, options: WriteOptions | undefined) =>
+    requester.json<T>({ ...options, method, path, body });
   const changeSession = (id: string, settings: SessionSettings, { ifSeq, ...options }: CommandOptions = {}) =>
-    requester.json<SessionAnswer>({ ...options, method: "PATCH", path: ["session", id], body: { ...settings, ifSeq } });
+    set<SessionAnswer>("PATCH", ["session", id], { ...settings, ifSeq }, options);
+  const upload = <T>(path: Path, query: object, [data, type]: [string | Blob, string], options: WriteOptions = {}) =>
+    requester.json<T>({ ...options, method: "POST", path, query, content: { type, data }, isLong: true });
   const open = (
     path: Path,
     { signal, position, onStatus, onPosition }: StreamOptions,
@@ -327,14 +331,7 @@ export function createClient(options: ClientOptions) {
 
     /** A session with the messages of an exported one. */
     importSession: (lines: string | Blob, input: ImportInput = {}, options?: WriteOptions) =>
-      requester.json<SessionAnswer>({
-        ...options,
-        method: "POST",
-        path: ["session", "import"],
-        query: input,
-        content: { type: "application/x-ndjson", data: lines },
-        isLong: true,
-      }),
+      upload<SessionAnswer>(["session", "import"], input, [lines, "application/x-ndjson"], options),
 
     /** The queued turns, in the order in which they will run. */
     listQueue: (id: string, query: { after?: string } = {}, options?: ReadOptions) =>
@@ -396,21 +393,11 @@ export function createClient(options: ClientOptions) {
 
     /** Replace the floor's whole set of flags; at most 32. */
     setFlags: (id: string, flags: Record<string, boolean>, options?: WriteOptions) =>
-      requester.json<{ flags: Record<string, boolean> }>({
-        ...options,
-        method: "PUT",
-        path: ["floor", id, "flags"],
-        body: flags,
-      }),
+      set<{ flags: Record<string, boolean> }>("PUT", ["floor", id, "flags"], flags, options),
 
     /** Change only these flags of the floor. */
     changeFlags: (id: string, flags: Record<string, boolean>, options?: WriteOptions) =>
-      requester.json<{ flags: Record<string, boolean> }>({
-        ...options,
-        method: "PATCH",
-        path: ["floor", id, "flags"],
-        body: flags,
-      }),
+      set<{ flags: Record<string, boolean> }>("PATCH", ["floor", id, "flags"], flags, options),
 
     /**
      * What the arbiter would decide if a session of this agent requested the floor now, or one of the agent that hears
@@ -435,14 +422,7 @@ export function createClient(options: ClientOptions) {
      * another log
      */
     replayFloor: (id: string, yaml: string | Blob, query: ReplayQuery = {}, options?: ReadOptions) =>
-      requester.json<ReplayAnswer>({
-        ...options,
-        method: "POST",
-        path: ["floor", id, "replay"],
-        query,
-        content: { type: "application/yaml", data: yaml },
-        isLong: true,
-      }),
+      upload<ReplayAnswer>(["floor", id, "replay"], query, [yaml, "application/yaml"], options),
 
     /** The enabled agents, of the catalogue's file and of a workspace. */
     listAgents: (options?: ReadOptions & { workspaceId?: string | undefined }) =>
@@ -459,12 +439,7 @@ export function createClient(options: ClientOptions) {
       get<DefinitionAnswer>(["agents", "definitions", id], {}, options),
     /** Omitted settings stay unchanged; null resets a setting to that of the catalogue's agent. */
     changeDefinition: (id: string, input: DefinitionChange, options?: WriteOptions) =>
-      requester.json<DefinitionAnswer>({
-        ...options,
-        method: "PATCH",
-        path: ["agents", "definitions", id],
-        body: input,
-      }),
+      set<DefinitionAnswer>("PATCH", ["agents", "definitions", id], input, options),
     deleteDefinition: (id: string, options?: WriteOptions) =>
       remove<{ deleted: boolean }>(["agents", "definitions", id], options),
 
@@ -511,12 +486,7 @@ export function createClient(options: ClientOptions) {
      * sentences. The answer may take seconds.
      */
     forgetUser: (userId: string, options?: WriteOptions) =>
-      requester.json<{ sessions: number; remains: string[] }>({
-        ...options,
-        method: "DELETE",
-        path: ["user", userId],
-        isLong: true,
-      }),
+      remove<{ sessions: number; remains: string[] }>(["user", userId], options, true),
     /** A user's sessions and decisions as lines of JSON, for operators and for the user. */
     exportUser: (userId: string, options?: ReadOptions) =>
       requester.blob({ ...options, method: "GET", path: ["user", userId, "export"], isLong: true }),

@@ -10,7 +10,7 @@ import {
 } from "../../config/catalog/definition.ts";
 import { AppError } from "../../protocol/errors.ts";
 import { AgentId, CommandId, Name } from "../../protocol/ids.ts";
-import type { DefinitionStore, StoredDefinitionChange } from "../../store/store.ts";
+import type { DefinitionStore } from "../../store/store.ts";
 import type { IdempotentCommands, Identity } from "../idempotent-commands.ts";
 import type { CallerContext, Definitions, Routes } from "../route-context.ts";
 
@@ -190,17 +190,9 @@ export function definitionRoutes(app: Routes, context: Context): void {
     async (request) => {
       const { id } = request.params;
       const identity = await identify(request);
-      const deleting = commands.record<{ deleted: boolean }>(identity, async (receiptOf) => {
-        for (let tries = 0; tries < MAX_COMMIT_TRIES; tries++) {
-          await definitions.refresh();
-          const stored = definitions.all().find((each) => each.id === id);
-          if (!stored) throw new AppError("agent_not_found");
-          const done = { deleted: true };
-          const change = { id, expected: stored.version, body: undefined, receipt: receiptOf(done) };
-          if ((await store.changeDefinition(change)) === "saved") return done;
-          await refuseRepeat(change);
-        }
-        throw new AppError("busy");
+      const deleting = record(identity, id, (before) => {
+        if (!before) throw new AppError("agent_not_found");
+        return { answer: { deleted: true }, body: undefined };
       });
       const { deleted } = await deleting.catch((error) => {
         if (error instanceof AppError && error.code === "agent_not_found") return { deleted: false };
@@ -221,30 +213,38 @@ export function definitionRoutes(app: Routes, context: Context): void {
     id: AgentId,
     edit: (before: AgentDefinition | undefined) => AgentDefinition,
   ): Promise<z.infer<typeof Answer>> {
-    const { definition } = await commands.record<{ definition: ShownDefinition }>(identity, async (receiptOf) => {
-      for (let tries = 0; tries < MAX_COMMIT_TRIES; tries++) {
-        await definitions.refresh();
-        const stored = definitions.all().find((each) => each.id === id);
-        const edited = edit(stored?.definition);
-        const fault = findDefinitionFault(definitions.file(), edited);
-        if (fault) throw faultOf(fault);
-        const answer = { definition: shown(id, edited) };
-        const receipt = receiptOf(answer);
-        const change = { id, expected: stored?.version ?? 0, body: JSON.stringify(edited), receipt };
-        if ((await store.changeDefinition(change)) === "saved") return answer;
-        await refuseRepeat(change);
-      }
-      throw new AppError("busy");
+    const { definition } = await record(identity, id, (before) => {
+      const edited = edit(before);
+      const fault = findDefinitionFault(definitions.file(), edited);
+      if (fault) throw faultOf(fault);
+      return { answer: { definition: shown(id, edited) }, body: JSON.stringify(edited) };
     });
     await definitions.announce();
     return { success: true, definition };
   }
 
-  /** Handle a change that was not saved. Throws if its key was used meanwhile; otherwise the definition has changed. */
-  async function refuseRepeat({ id, expected }: Pick<StoredDefinitionChange, "id" | "expected">): Promise<void> {
-    await definitions.refresh();
-    const version = definitions.all().find((each) => each.id === id)?.version ?? 0;
-    if (version === expected) throw new AppError("idempotency_mismatch");
+  /** Store what `change` makes of the definition, and its answer; again with the newest one if it changed meanwhile. */
+  async function record<A extends object>(
+    identity: Identity,
+    id: AgentId,
+    change: (before: AgentDefinition | undefined) => { answer: A; body: string | undefined },
+  ): Promise<A> {
+    const read = async () => {
+      await definitions.refresh();
+      return definitions.all().find((each) => each.id === id);
+    };
+    return await commands.record<A>(identity, async (receiptOf) => {
+      for (let tries = 0; tries < MAX_COMMIT_TRIES; tries++) {
+        const stored = await read();
+        const expected = stored?.version ?? 0;
+        const { answer, body } = change(stored?.definition);
+        const saved = await store.changeDefinition({ id, expected, body, receipt: receiptOf(answer) });
+        if (saved === "saved") return answer;
+        // If the definition is still the same, its key was used meanwhile.
+        if (((await read())?.version ?? 0) === expected) throw new AppError("idempotency_mismatch");
+      }
+      throw new AppError("busy");
+    });
   }
 
   function shown(id: AgentId, definition: AgentDefinition): ShownDefinition {
