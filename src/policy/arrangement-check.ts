@@ -6,7 +6,6 @@ import {
   type Floor,
   type FloorRules,
   isEligible,
-  replaces,
   restrictionOn,
 } from "../actors/floor/floor-state.ts";
 
@@ -73,29 +72,8 @@ function checkLevels(floor: Floor): void {
   }
 }
 
-/** B: a blocked session that may start beneath the holder finds no rank there. */
-export function checkBlocked(
-  floor: Floor,
-  challenger: Omit<Contender, "askedAt">,
-  whenBlocked: readonly string[],
-  rules: FloorRules,
-): void {
-  const { holder } = floor;
-  const { maxPaused } = rules.policy;
-  const isAudible = audible(floor).some(({ sessionId }) => sessionId === challenger.sessionId);
-  if (whenBlocked[0] !== "duck" || !holder || isAudible || restrictionOn(challenger, rules)) return;
-  const contender = { ...challenger, askedAt: 0 };
-  const stays = (each: Contender) => each.sessionId !== contender.sessionId && !replaces(contender, each, rules);
-  const ducked = floor.ducked.filter(stays);
-  const isFull = ducked.length >= maxPaused || floor.paused.filter(stays).length + ducked.length > maxPaused;
-  must(
-    isFull || hasCause({ ...floor, ducked }, holder, contender),
-    () => `B: ${contender.agentId} is blocked without a cause`,
-  );
-}
-
 /** 10: one above does not let the silent session be audible, or one below does not yield to it. */
-function hasCause(floor: Floor, holder: Contender, silent: Contender): boolean {
+export function hasCause(floor: Floor, holder: Contender, silent: Contender): boolean {
   const above = [holder, ...floor.ducked.filter(({ priority }) => priority >= silent.priority)];
   const below = floor.ducked.filter(({ priority }) => priority < silent.priority);
   if (above.some((each) => depth(each, silent) === undefined)) return true;

@@ -122,10 +122,8 @@ const PlayExpectation = z.strictObject({
 export type PlayExpectation = z.infer<typeof PlayExpectation>;
 export type Range = NonNullable<PlayExpectation["heard"]>;
 
-const ACTIONS = [
-  "asks",
-  "says",
-  "hears",
+/** The actions that name a session. */
+export const SESSION_ACTIONS = [
   "inquires",
   "answers",
   "cancels",
@@ -135,17 +133,14 @@ const ACTIONS = [
   "dies",
   "returns",
   "switches",
-  "schedules",
   "moves",
-  "set",
-  "clear",
-  "clock",
-  "catalogue",
-  "stop",
-  "disable",
-  "enable",
-  "repeat",
 ] as const;
+
+const ACTIONS = [
+  ...(["asks", "says", "hears", "schedules"] as const),
+  ...SESSION_ACTIONS,
+  ...(["set", "clear", "clock", "catalogue", "stop", "disable", "enable", "repeat"] as const),
+];
 
 const stepFields = {
   at: clock.optional(),

@@ -12,7 +12,7 @@ import { type RouteAnswer, type RouteQuestion, route } from "../routing/route.ts
 import { WallClock } from "../shared/wall-clock.ts";
 import { type Check, checkPlay, checkStep } from "./expectations.ts";
 import { type PlayedEvent, PlayedLog } from "./played-log.ts";
-import type { ClockInstant, ReadScript, Step } from "./script.ts";
+import { type ClockInstant, type ReadScript, SESSION_ACTIONS, type Step } from "./script.ts";
 import { SteppedFloor, type TimedFact, TURN_FAILED } from "./stepped-floor.ts";
 import { Tally } from "./tally.ts";
 
@@ -22,20 +22,6 @@ const TURN_MS = 2_000;
 const MAX_SIMULATED_STEPS = 2_000_000;
 /** Events that are kept; a script that causes more is stopped. */
 const MAX_EVENTS = 1_000_000;
-
-/** The actions that name a session. */
-const SESSION_ACTIONS = [
-  "inquires",
-  "answers",
-  "cancels",
-  "resumes",
-  "pauses",
-  "ends",
-  "dies",
-  "returns",
-  "switches",
-  "moves",
-] as const;
 
 export interface Play {
   /** The floors on which something happened, the one without a zone first, each with its events. */
@@ -212,7 +198,7 @@ class Simulation {
   }
 
   #floorOfStep(step: Step): SteppedFloor {
-    const name = SESSION_ACTIONS.map((each) => step[each]).find((each) => each !== undefined) ?? step.says;
+    const name = namedIn(step) ?? step.says;
     const id = name === undefined || step.moves !== undefined ? undefined : this.#idOf(name);
     return (step.zone === undefined && id !== undefined && this.#homeOf(id)) || this.#floors.get(step.zone)!;
   }
@@ -260,7 +246,7 @@ class Simulation {
     if (step.says !== undefined) return this.#says(step, step.says, line);
     if (step.hears !== undefined) return this.#hears(step, step.hears);
     if (step.schedules !== undefined) return this.#schedule(step, step.schedules, line);
-    const name = SESSION_ACTIONS.map((each) => step[each]).find((each) => each !== undefined);
+    const name = namedIn(step);
     if (name === undefined) return this.#actOnFloor(step, line);
     const sessionId = this.#idOf(name) as SessionId | undefined;
     if (sessionId === undefined) throw new ScriptFault(line, `there is no session ${name}`);
@@ -599,6 +585,9 @@ class Simulation {
     return lifecycle === undefined || lifecycle === "archived" || lifecycle === "deleted";
   }
 }
+
+/** The session that the step's action names. */
+const namedIn = (step: Step) => SESSION_ACTIONS.map((each) => step[each]).find((each) => each !== undefined);
 
 function whyRefused({ message, code, facts }: Extract<Reply, { ok: false }>): string {
   const [issue] = (facts?.["issues"] as { message: string }[] | undefined) ?? [];

@@ -78,10 +78,6 @@ export class BoundedQueue<T> {
     return first.item;
   }
 
-  get hasItems(): boolean {
-    return this.#items.length > 0;
-  }
-
   /** Whether the queue is closed and empty. */
   get isOver(): boolean {
     return this.#isClosed && this.#items.length === 0;

@@ -144,10 +144,6 @@ export class Follower {
     return this.#options.pace;
   }
 
-  get listenerCount(): number {
-    return this.#listeners.size;
-  }
-
   listen(listener: FloorListener): void {
     this.#listeners.add(listener);
   }

@@ -1,12 +1,19 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Fact } from "../../../src/actors/facts.ts";
 import { givesWayWhenIdle } from "../../../src/actors/floor/arbiter-step.ts";
-import { numbersOfAgent, withNumbers } from "../../../src/actors/floor/contender.ts";
-import { everyone, type FloorRules, rulesOf } from "../../../src/actors/floor/floor-state.ts";
+import { type Contender, numbersOfAgent, withNumbers } from "../../../src/actors/floor/contender.ts";
+import {
+  audible,
+  everyone,
+  type FloorRules,
+  replaces,
+  restrictionOn,
+  rulesOf,
+} from "../../../src/actors/floor/floor-state.ts";
 import type { CommandResult, FloorActors } from "../../../src/actors/host/floor-actors.ts";
 import { isAudible, writtenState } from "../../../src/actors/session/session-context.ts";
 import type { Catalog } from "../../../src/config/catalog/catalog.ts";
-import { checkArrangement, checkBlocked, must as mustSay } from "../../../src/policy/arrangement-check.ts";
+import { checkArrangement, hasCause, must as mustSay } from "../../../src/policy/arrangement-check.ts";
 import type { Decision } from "../../../src/protocol/decision.ts";
 import type { Transition } from "../../../src/protocol/event.ts";
 import type { RequestId, SessionId } from "../../../src/protocol/ids.ts";
@@ -165,13 +172,25 @@ export class FloorInvariants {
     if (event === "preempt") must(wasHeard, `${id} was preempted and was not heard`);
   }
 
-  /** B. A new agent of the session, or another decision before this one, changes what is asked for. */
+  /**
+   * B: a blocked session that may start beneath the holder finds no rank there. A new agent of the session, or another
+   * decision before this one, changes what is asked for.
+   */
   #isBlockedLawfully({ challenger, rule }: Decision, before: FloorBefore, rules: FloorRules): void {
     const agent = this.#catalog.agents.get(challenger.agentId);
     if (!agent || rule === undefined || rule < 5 || before.reserved) return;
     const numbers = numbersOfAgent(agent, { value: challenger.priority, explained: [] });
     const sessionId = challenger.sessionId ?? ("" as SessionId);
-    checkBlocked(before, { ...numbers, sessionId }, agent.whenBlocked, rules);
+    const contender = { ...numbers, sessionId, askedAt: 0 };
+    const { holder } = before;
+    const isHeard = audible(before).some((each) => each.sessionId === sessionId);
+    if (agent.whenBlocked[0] !== "duck" || !holder || isHeard || restrictionOn(contender, rules)) return;
+    const stays = (each: Contender) => each.sessionId !== sessionId && !replaces(contender, each, rules);
+    const ducked = before.ducked.filter(stays);
+    const { maxPaused } = rules.policy;
+    const isFull = ducked.length >= maxPaused || before.paused.filter(stays).length + ducked.length > maxPaused;
+    const isLawful = isFull || hasCause({ ...before, ducked }, holder, contender);
+    mustSay(isLawful, () => `B: ${agent.id} is blocked without a cause`);
   }
 
   /** N: every session of an agent that answers has the numbers of the present catalogue. */

@@ -137,7 +137,7 @@ test("the faults of a script are all named with their places", async () => {
       "script.yaml:4:5 steps[1]: must do one thing, not asks and pauses",
       "script.yaml:5:5 steps[2]: needs both repeat and steps",
       "script.yaml:6:14 steps[3].after: must be a duration: a whole number and ms, s, m, h or d, as in 30s",
-      "script.yaml:7:5 steps[4]: must do something (asks, says, hears, inquires, answers, cancels, resumes, pauses, ends, dies, returns, switches, schedules, moves, set, clear, clock, catalogue, stop, disable, enable, repeat), expect something or let time pass (at, after)",
+      "script.yaml:7:5 steps[4]: must do something (asks, says, hears, schedules, inquires, answers, cancels, resumes, pauses, ends, dies, returns, switches, moves, set, clear, clock, catalogue, stop, disable, enable, repeat), expect something or let time pass (at, after)",
     ]
   `);
   expect((await run(`${path}.missing`)).code).toBe(2);
