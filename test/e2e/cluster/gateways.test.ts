@@ -90,6 +90,8 @@ describeClusters("several gateways", (servers) => {
       postUntilKnown(node, "/message", { type: "chat", userId: "cleo", content });
     const first = (await sentence(here, "what is the capital of France")).body;
     expect(first).toMatchObject({ routed: { agent: "general", by: "ask", row: 3 } });
+    // While its agent speaks, the next sentence would be refused as busy.
+    await (await SessionReader.of(there, first.sessionId)).has(first.sessionId, "complete");
     const next = (await sentence(there, "and of Spain")).body;
     expect(next).toMatchObject({ sessionId: first.sessionId, routed: { agent: "general", by: "continues", row: 2 } });
   });
