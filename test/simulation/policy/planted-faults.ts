@@ -105,7 +105,11 @@ export const PLANTED: readonly PlantedFault[] = [
     "if (!by || !silenced!",
     'if (step.after.session(sessionId)?.value.lifecycle !== "paused" || !by || !silenced!',
   ]),
-  claim("only refusals by rule 5 count", [CLAIMS, "rule === 1 ||", "rule !== 5 ||"]),
+  claim("only refusals by rule 5 count", [
+    CLAIMS,
+    'if (outcome !== "rejected" || !rejected',
+    'if (outcome !== "rejected" || event.decision.rule !== 5 || !rejected',
+  ]),
   claim("a session that ends is not missed", [
     CLAIMS,
     ' && to === "archived" && by !== undefined',

@@ -62,7 +62,8 @@ function give<const N extends readonly (Program | StartedNeed<unknown, never>)[]
 
 function leaveOut(name: string, { act, missing }: { act: "leave out" | "fail"; missing: readonly Program[] }): void {
   const title = `${name} (needs ${titlesOf(missing).join(", ")})`;
-  if (act === "leave out") return void test.skip(title, { meta: { leftOut: missing } }, () => {});
+  // Skipped while it runs: at the end of a file in which no test runs, vitest does not call what stops its nodes.
+  if (act === "leave out") return void test(title, { meta: { leftOut: missing } }, ({ skip }) => skip());
   test(title, () => {
     throw new Error(
       `${name} was not tested: ${titlesOf(missing).join(", ")} missing. ${INSTALL} installs all of them.`,
