@@ -146,16 +146,17 @@ struct Player {
     std::fprintf(stderr, "%.2f s: %s\n", double(std::ftell(song) - HEADER) / 2 / RATE, shown.c_str());
   }
 
-  /** The state of an answer. A new stream goes on after it, so that nothing older comes later. */
+  /** The state and the lease of an answer. A new stream goes on after it, so that nothing older comes later. */
   void obey(const json& answer) {
     stream.end(), streamDue = Clock::now(), position = at(answer, "/position");
+    lease = msAt(answer, "/session/leaseMs", lease, 1s, 24h);
     obey(at(answer, "/session/state"), at(answer, "/session/level", 0.0));
   }
 
   /** Follows the session over any number of connections, each of which goes on after the last event. */
   void follow() {
-    // Its user has moved it to another floor: it goes on there in a new session.
-    if (!movedTo.empty()) id = std::exchange(movedTo, ""), url = node + "/session/" + id, hasGap = true;
+    // Its user has moved it to another floor: it goes on there in a new session, and is not over with the former one.
+    if (!movedTo.empty()) stream.end(), id = std::exchange(movedTo, ""), url = node + "/session/" + id, hasGap = true;
     // Events are missing in the log: the state is read instead.
     if (std::exchange(hasGap, false)) command(url, nullptr);
     if (stream.isUnderWay || Clock::now() < streamDue) return;

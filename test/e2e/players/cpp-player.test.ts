@@ -364,6 +364,27 @@ describeWith(["cpp"], "the player in C++", (compiler) => {
     expect([...player.sound].every((sample, at) => sample === sampleAt(at))).toBe(true);
   });
 
+  test("heartbeats that are not answered are as many as the lease of the first answer asks for", async () => {
+    const session = { id: "song", state: "active", leaseMs: 1_000 };
+    let beats = 0;
+    const busy = createServer((request, response) => {
+      if (request.url === "/session/create") return void response.end(JSON.stringify({ position: "a.1.c", session }));
+      if (request.url!.endsWith("/events")) return void response.write(": open\n\n");
+      beats += 1;
+      response.writeHead(503).end();
+    }).listen(0, "127.0.0.1");
+    onTestFinished(() => {
+      busy.closeAllConnections();
+      busy.close();
+    });
+    await once(busy, "listening");
+    const url = `http://127.0.0.1:${(busy.address() as AddressInfo).port}`;
+    const player = new CppPlayer(program, url, "ann", "slow_music", "song", song);
+    // The song is as long as the time that has passed.
+    await expect.poll(() => player.sound.length).toBeGreaterThan(2 * RATE);
+    expect(beats).toBeGreaterThanOrEqual(3);
+  });
+
   test("words with quotes and backslashes reach the node as they are", async () => {
     const user = `"${newUser()}" \\ 小明`;
     const player = new CppPlayer(program, node.url, user, "slow_music", "quoted-song", song);
