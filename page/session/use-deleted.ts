@@ -15,23 +15,28 @@ export function useDeleted() {
   const [deleted, setDeleted] = useState<Deleted>();
   const view = useRef<HTMLElement>(null);
   const nextRow = useRef<HTMLElement>(undefined);
+  const focusNext = () => {
+    // The question had the focus, and was removed with the session. A focus elsewhere is kept.
+    if (document.activeElement !== document.body) return;
+    const row = nextRow.current?.isConnected ? nextRow.current : undefined;
+    (row ?? view.current?.querySelector<HTMLElement>("section[tabindex]"))?.focus();
+  };
   // In the commit that removes the question: later, the keeper of the focus would have moved it elsewhere.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the focus is moved when the session or its deletion changes.
   useLayoutEffect(() => {
     if (!deleted) return;
     if (floorId !== deleted.floorId || (sessionId ?? deleted.id) !== deleted.id) return setDeleted(undefined);
-    // The question had the focus, and was removed with the session. A focus elsewhere is kept.
-    if (sessionId !== undefined || document.activeElement !== document.body) return;
-    const row = nextRow.current?.isConnected ? nextRow.current : undefined;
-    (row ?? view.current?.querySelector<HTMLElement>("section[tabindex]"))?.focus();
+    focusNext();
   }, [deleted, sessionId, floorId]);
   // The list may lose the session's row before the view is left.
   const prepare = () => {
     nextRow.current = rowBesideCurrent();
   };
   const leave = (session: Deleted) => {
-    // The answer may come after the user opened something else, which then stays.
+    // The answer may come after the user opened something else, which then stays; or the stream after the answer: it may
+    // remove the question before the page reads the address that the answer has changed.
     const shown = parseAddress(location.hash);
-    if (shown.view !== "session" || shown.rest[1] !== session.id) return;
+    if (shown.view !== "session" || shown.rest[1] !== session.id) return focusNext();
     nextRow.current = rowBesideCurrent() ?? nextRow.current;
     setDeleted(session);
     // The list replaces the session's entry in the browser's history, because the entry leads to a deleted session.
