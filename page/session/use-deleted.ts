@@ -22,7 +22,7 @@ export function useDeleted() {
     (row ?? view.current?.querySelector<HTMLElement>("section[tabindex]"))?.focus();
   };
   // In the commit that removes the question: later, the keeper of the focus would have moved it elsewhere.
-  // biome-ignore lint/correctness/useExhaustiveDependencies: the focus is moved when the session or its deletion changes.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the focus moves when the session or its deletion changes.
   useLayoutEffect(() => {
     if (!deleted) return;
     if (floorId !== deleted.floorId || (sessionId ?? deleted.id) !== deleted.id) return setDeleted(undefined);
@@ -33,8 +33,8 @@ export function useDeleted() {
     nextRow.current = rowBesideCurrent();
   };
   const leave = (session: Deleted) => {
-    // The answer may come after the user opened something else, which then stays; or the stream after the answer: it may
-    // remove the question before the page reads the address that the answer has changed.
+    // The answer may come after the user opened something else, which then stays. If the stream comes after the answer,
+    // it may remove the question before the page reads the address that the answer has changed.
     const shown = parseAddress(location.hash);
     if (shown.view !== "session" || shown.rest[1] !== session.id) return focusNext();
     nextRow.current = rowBesideCurrent() ?? nextRow.current;

@@ -227,22 +227,24 @@ export function createClient(options: ClientOptions) {
   type Path = readonly string[];
   const get = <T>(path: Path, query: object, options: ReadOptions | undefined) =>
     requester.json<T>({ ...options, method: "GET", path, query });
+  const write = <T>(method: "PATCH" | "POST" | "PUT", path: Path, body: object, options: WriteOptions | undefined) =>
+    requester.json<T>({ ...options, method, path, body });
   const post = <T>(path: Path, body: object, options: WriteOptions | undefined) =>
-    requester.json<T>({ ...options, method: "POST", path, body });
+    write<T>("POST", path, body, options);
   /** A command to one session. */
   const command = <T>(path: Path, body: object, { ifSeq, ...options }: CommandOptions = {}) =>
     post<T>(path, { ...body, ifSeq }, options);
-  /** A write that copies a history. */
-  const copy = <T>(path: Path, body: object, options: WriteOptions | undefined) =>
+  /** A write that takes long: it copies a history, or waits for another server. */
+  const postLong = <T>(path: Path, body: object, options: WriteOptions | undefined) =>
     requester.json<T>({ ...options, method: "POST", path, body, isLong: true });
   const remove = <T>(path: Path, { ifSeq, ...options }: CommandOptions = {}, isLong = false) =>
     requester.json<T>({ ...options, method: "DELETE", path, ...(ifSeq !== undefined && { body: { ifSeq } }), isLong });
-  const set = <T>(method: "PATCH" | "PUT", path: Path, body: object, options: WriteOptions | undefined) =>
-    requester.json<T>({ ...options, method, path, body });
   const changeSession = (id: string, settings: SessionSettings, { ifSeq, ...options }: CommandOptions = {}) =>
-    set<SessionAnswer>("PATCH", ["session", id], { ...settings, ifSeq }, options);
+    write<SessionAnswer>("PATCH", ["session", id], { ...settings, ifSeq }, options);
   const upload = <T>(path: Path, query: object, [data, type]: [string | Blob, string], options: WriteOptions = {}) =>
     requester.json<T>({ ...options, method: "POST", path, query, content: { type, data }, isLong: true });
+  const download = (path: Path, query: object, options: ReadOptions | undefined) =>
+    requester.blob({ ...options, method: "GET", path, query, isLong: true });
   const open = (
     path: Path,
     { signal, position, onStatus, onPosition }: StreamOptions,
@@ -298,7 +300,7 @@ export function createClient(options: ClientOptions) {
 
     /** Copy a session with its messages up to `messageId`, or with all of them. */
     forkSession: (id: string, input: ForkInput = {}, options?: WriteOptions) =>
-      copy<SessionAnswer>(["session", id, "fork"], input, options),
+      postLong<SessionAnswer>(["session", id, "fork"], input, options),
 
     /**
      * Take back the last turns: a copy without them replaces the session, which is archived.
@@ -306,7 +308,7 @@ export function createClient(options: ClientOptions) {
      * @throws ClientError `illegal_command` if the session has fewer turns
      */
     rollBackSession: (id: string, input: { turns?: number } = {}, options?: WriteOptions) =>
-      copy<SessionAnswer>(["session", id, "rollback"], input, options),
+      postLong<SessionAnswer>(["session", id, "rollback"], input, options),
 
     /**
      * Move a session to another floor of its user, which it requests. It goes on in the session of the answer, with its
@@ -315,7 +317,7 @@ export function createClient(options: ClientOptions) {
      * @throws ClientError `rejected` if that floor is refused: nothing changes; `agent_busy` if its turn has acted
      */
     moveSession: (id: string, zone: string | null, { ifSeq, ...options }: CommandOptions = {}) =>
-      copy<SessionAnswer>(["session", id, "move"], { zone, ifSeq }, options),
+      postLong<SessionAnswer>(["session", id, "move"], { zone, ifSeq }, options),
 
     /** Send a user message again, as a new turn. */
     resendMessage: (id: string, messageId: string, options?: CommandOptions) =>
@@ -323,11 +325,11 @@ export function createClient(options: ClientOptions) {
 
     /** Send an edited user message, in a copy of the session that ends before it. */
     editMessage: (id: string, messageId: string, input: EditInput, options?: WriteOptions) =>
-      copy<MessageAnswer>(["session", id, "messages", messageId, "edit"], input, options),
+      postLong<MessageAnswer>(["session", id, "messages", messageId, "edit"], input, options),
 
     /** The session as a file: Markdown, or lines of JSON for `importSession`. */
     exportSession: (id: string, format: "md" | "jsonl" = "md", options?: ReadOptions) =>
-      requester.blob({ ...options, method: "GET", path: ["session", id, "export"], query: { format }, isLong: true }),
+      download(["session", id, "export"], { format }, options),
 
     /** A session with the messages of an exported one. */
     importSession: (lines: string | Blob, input: ImportInput = {}, options?: WriteOptions) =>
@@ -393,11 +395,11 @@ export function createClient(options: ClientOptions) {
 
     /** Replace the floor's whole set of flags; at most 32. */
     setFlags: (id: string, flags: Record<string, boolean>, options?: WriteOptions) =>
-      set<{ flags: Record<string, boolean> }>("PUT", ["floor", id, "flags"], flags, options),
+      write<{ flags: Record<string, boolean> }>("PUT", ["floor", id, "flags"], flags, options),
 
     /** Change only these flags of the floor. */
     changeFlags: (id: string, flags: Record<string, boolean>, options?: WriteOptions) =>
-      set<{ flags: Record<string, boolean> }>("PATCH", ["floor", id, "flags"], flags, options),
+      write<{ flags: Record<string, boolean> }>("PATCH", ["floor", id, "flags"], flags, options),
 
     /**
      * What the arbiter would decide if a session of this agent requested the floor now, or one of the agent that hears
@@ -439,7 +441,7 @@ export function createClient(options: ClientOptions) {
       get<DefinitionAnswer>(["agents", "definitions", id], {}, options),
     /** Omitted settings stay unchanged; null resets a setting to that of the catalogue's agent. */
     changeDefinition: (id: string, input: DefinitionChange, options?: WriteOptions) =>
-      set<DefinitionAnswer>("PATCH", ["agents", "definitions", id], input, options),
+      write<DefinitionAnswer>("PATCH", ["agents", "definitions", id], input, options),
     deleteDefinition: (id: string, options?: WriteOptions) =>
       remove<{ deleted: boolean }>(["agents", "definitions", id], options),
 
@@ -488,8 +490,7 @@ export function createClient(options: ClientOptions) {
     forgetUser: (userId: string, options?: WriteOptions) =>
       remove<{ sessions: number; remains: string[] }>(["user", userId], options, true),
     /** A user's sessions and decisions as lines of JSON, for operators and for the user. */
-    exportUser: (userId: string, options?: ReadOptions) =>
-      requester.blob({ ...options, method: "GET", path: ["user", userId, "export"], isLong: true }),
+    exportUser: (userId: string, options?: ReadOptions) => download(["user", userId, "export"], {}, options),
 
     /** What every node does, for operators. */
     listNodes: (options?: ReadOptions) => get<NodeList>(["nodes"], {}, options),
@@ -502,7 +503,7 @@ export function createClient(options: ClientOptions) {
     listWebhooks: (options?: ReadOptions) => get<{ webhooks: WebhookView[] }>(["webhooks"], {}, options),
     /** Send a test to a webhook's receiver, once and at once, for operators. */
     testWebhook: (name: string, options?: WriteOptions) =>
-      requester.json<WebhookAnswer>({ ...options, method: "POST", path: ["webhooks", name, "test"], isLong: true }),
+      postLong<WebhookAnswer>(["webhooks", name, "test"], {}, options),
     /** Send to a webhook's receiver again that answered 410, for operators. */
     enableWebhook: (name: string, options?: WriteOptions) =>
       post<{ wasDisabled: boolean }>(["webhooks", name, "enable"], {}, options),
@@ -515,13 +516,7 @@ export function createClient(options: ClientOptions) {
      * @throws ClientError `bad_request`, with `facts.faults` if the catalogue has faults
      */
     compareCatalogue: (yaml: string | Blob, query: MatrixQuery = {}, options?: ReadOptions) =>
-      requester.json<CatalogueDifference>({
-        ...options,
-        method: "POST",
-        path: ["catalogue", "diff"],
-        query,
-        content: { type: "application/yaml", data: yaml },
-      }),
+      upload<CatalogueDifference>(["catalogue", "diff"], query, [yaml, "application/yaml"], options),
 
     /** The API as an OpenAPI document. */
     getOpenApi: (options?: ReadOptions) => get<Record<string, unknown>>(["openapi.json"], {}, options),
