@@ -2,23 +2,18 @@ import { acceptsTurns, type Catalog } from "../config/catalog/catalog.ts";
 import { type Fault, sortFaults } from "../config/fault.ts";
 import { suggest } from "../config/nearest.ts";
 import { agentsThatHear } from "../routing/route.ts";
-import type { PlayExpectation, Range, ReadScript, Script, Step, StepExpectation } from "./script.ts";
+import {
+  type PlayExpectation,
+  type Range,
+  type ReadScript,
+  type Script,
+  SESSION_ACTIONS,
+  type Step,
+  type StepExpectation,
+} from "./script.ts";
 
 type Path = readonly (string | number)[];
 
-/** The actions of a session that is there. */
-const OF_SESSION = [
-  "inquires",
-  "answers",
-  "cancels",
-  "resumes",
-  "pauses",
-  "ends",
-  "dies",
-  "returns",
-  "switches",
-  "moves",
-] as const;
 const OF_AGENT = ["asks", "schedules", "router", "to", "disable", "enable"] as const;
 const OF_FLAG = ["set", "clear"] as const;
 
@@ -91,7 +86,7 @@ class NameCheck {
   #checkStep(step: Step, at: Path, times: number): void {
     for (const key of OF_AGENT) this.#mustBeAgent(step[key], [...at, key]);
     for (const key of OF_FLAG) this.#mustBeFlag(step[key], [...at, key]);
-    for (const key of OF_SESSION) this.#mustHaveBegun(step[key], [...at, key]);
+    for (const key of SESSION_ACTIONS) this.#mustHaveBegun(step[key], [...at, key]);
     this.#mustBeZone(step.zone, [...at, "zone"]);
     if (step.says !== undefined) this.#checkSays(step, step.says, [...at, "says"]);
     this.#begin([step], times);
