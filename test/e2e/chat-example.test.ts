@@ -5,8 +5,10 @@ import { type RunningChat, startChat } from "../../examples/chat/start-chat.ts";
 import { describeInChromium } from "../support/browsers/chromium.ts";
 import { describeInFirefox, type FirefoxPage, findInPage } from "../support/browsers/firefox.ts";
 import { writeTemporary } from "../support/clients/callers.ts";
+import { atEndOfSuite } from "../support/runner/at-end-of-suite.ts";
 
 const CATALOGUE = new URL("../../examples/chat/catalogue.yaml", import.meta.url);
+const atEnd = atEndOfSuite();
 let chat: RunningChat;
 beforeAll(async () => {
   // The guide speaks so slowly that it is not done before the desk interrupts it, however busy the machine is.
@@ -15,7 +17,7 @@ beforeAll(async () => {
   // The production build of React, regardless of the tests' environment.
   const mode = process.env["NODE_ENV"];
   process.env["NODE_ENV"] = "production";
-  chat = await startChat({ catalogue: await writeTemporary("catalogue.yaml", slow, afterAll) });
+  chat = await startChat({ catalogue: await writeTemporary("catalogue.yaml", slow, atEnd) });
   process.env["NODE_ENV"] = mode;
 });
 afterAll(() => chat[Symbol.asyncDispose]());

@@ -1,5 +1,5 @@
 import { readFile } from "node:fs/promises";
-import { afterAll, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { type DriveOptions, drive } from "../../src/cli/drive.ts";
 import type { Output } from "../../src/cli/printed-lines.ts";
 import { widthOf } from "../../src/cli/text-width.ts";
@@ -7,6 +7,9 @@ import { createClient } from "../../src/client/client.ts";
 import { readPage } from "../docs/page.ts";
 import { keysFile, writeTemporary } from "../support/clients/callers.ts";
 import { NodeUnderTest } from "../support/nodes/node-under-test.ts";
+import { atEndOfSuite } from "../support/runner/at-end-of-suite.ts";
+
+const atEnd = atEndOfSuite();
 
 /** A node in this process with the shipped catalogue. */
 async function serve(settings: Record<string, string> = {}) {
@@ -16,7 +19,7 @@ async function serve(settings: Record<string, string> = {}) {
 
 /** The path of the shipped catalogue with a change. */
 const editShipped = async (edit: (text: string) => string) =>
-  writeTemporary("agents.yaml", edit(await readFile("config/agents_config.yaml", "utf8")), afterAll);
+  writeTemporary("agents.yaml", edit(await readFile("config/agents_config.yaml", "utf8")), atEnd);
 
 /** Drive, and collect the output. */
 async function printed(url: string, options: DriveOptions = {}, screen: Partial<Output> = {}) {
@@ -176,7 +179,7 @@ it.concurrent("the drive against a car with authentication needs an operator's t
     { owner: "ann", key: user },
     { owner: "ops", key: operator, operator: true },
   ]);
-  const path = await writeTemporary("keys.yaml", keys, afterAll);
+  const path = await writeTemporary("keys.yaml", keys, atEnd);
   await using server = await serve({ INTERLOCK_CONFIG: "config/car.yaml", INTERLOCK_AUTH: `keys:${path}` });
   for (const [env, sentence] of [
     [{}, `The node at ${server.url} requires authentication: set INTERLOCK_TOKEN`],

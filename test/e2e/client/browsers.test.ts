@@ -16,6 +16,7 @@ import { CuttingProxy } from "../../support/networks/cutting-proxy.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 import { PLAYERS } from "../../support/nodes/players.ts";
 import { describeWith } from "../../support/programs/suites.ts";
+import { atEndOfSuite } from "../../support/runner/at-end-of-suite.ts";
 import { type Answer, frame, SmallServer, stream } from "../../support/servers/small-server.ts";
 
 const run = promisify(execFile);
@@ -199,9 +200,10 @@ describeInChromium("the client in a Chromium without what the oldest browsers la
 });
 
 describeWith(["node20"], "the client in Node 20", (path) => {
+  const atEnd = atEndOfSuite();
   let file: string;
   beforeAll(async () => {
-    file = await writeTemporary("client.mjs", bundle, afterAll);
+    file = await writeTemporary("client.mjs", bundle, atEnd);
   });
   behavesIn(async (expression) => {
     // What a page has from its server.
