@@ -15,18 +15,11 @@ export function useDeleted() {
   const [deleted, setDeleted] = useState<Deleted>();
   const view = useRef<HTMLElement>(null);
   const nextRow = useRef<HTMLElement>(undefined);
-  const focusNext = () => {
-    // The question had the focus, and was removed with the session. A focus elsewhere is kept.
-    if (document.activeElement !== document.body) return;
-    const row = nextRow.current?.isConnected ? nextRow.current : undefined;
-    (row ?? view.current?.querySelector<HTMLElement>("section[tabindex]"))?.focus();
-  };
   // In the commit that removes the question: later, the keeper of the focus would have moved it elsewhere.
-  // biome-ignore lint/correctness/useExhaustiveDependencies: the focus moves when the session or its deletion changes.
   useLayoutEffect(() => {
     if (!deleted) return;
     if (floorId !== deleted.floorId || (sessionId ?? deleted.id) !== deleted.id) return setDeleted(undefined);
-    focusNext();
+    focusNext(nextRow.current, view.current);
   }, [deleted, sessionId, floorId]);
   // The list may lose the session's row before the view is left.
   const prepare = () => {
@@ -36,11 +29,17 @@ export function useDeleted() {
     // The answer may come after the user opened something else, which then stays. If the stream comes after the answer,
     // it may remove the question before the page reads the address that the answer has changed.
     const shown = parseAddress(location.hash);
-    if (shown.view !== "session" || shown.rest[1] !== session.id) return focusNext();
+    if (shown.view !== "session" || shown.rest[1] !== session.id) return focusNext(nextRow.current, view.current);
     nextRow.current = rowBesideCurrent() ?? nextRow.current;
     setDeleted(session);
     // The list replaces the session's entry in the browser's history, because the entry leads to a deleted session.
     replaceAddress(linkTo("session", { floorId: session.floorId, at: undefined }));
   };
   return { view, deleted, prepare, leave };
+}
+
+/** The question had the focus, and was removed with the session: move it to the next row. A focus elsewhere is kept. */
+function focusNext(row: HTMLElement | undefined, view: HTMLElement | null): void {
+  if (document.activeElement !== document.body) return;
+  (row?.isConnected ? row : view?.querySelector<HTMLElement>("section[tabindex]"))?.focus();
 }

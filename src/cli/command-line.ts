@@ -25,7 +25,7 @@ export interface CommandLine {
   stdout: Stdout;
 }
 
-/** Why a command stops whose output nobody reads any more. */
+/** The reason with which a command stops when nobody reads its output any more. */
 export const NO_READER = new DOMException("the reader of stdout has left", "AbortError");
 
 /**

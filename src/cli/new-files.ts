@@ -94,7 +94,7 @@ export async function newKey(
     return 1;
   }
   printLines(out, [key]);
-  // An output that cannot be written ends the process here, before the file has an entry whose key nobody knows.
+  // If stdout cannot be written, the process ends here: the file then has no entry whose key nobody has seen.
   await setImmediate();
   if (file !== undefined) await appendFile(file, added, { mode: SECRET_MODE });
   printLines(

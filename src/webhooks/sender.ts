@@ -7,7 +7,7 @@ import type { Clock } from "../shared/ports/clock.ts";
 import { createAddressCheck, guardLookup } from "../system/public-address.ts";
 import { type SentMessage, signedHeaders } from "./signature.ts";
 
-/** The status with which a receiver says that nothing is to be sent to it any more, as Standard Webhooks has it. */
+/** The status by which a receiver asks to be sent nothing more, as Standard Webhooks defines it. */
 export const GONE = 410;
 /** Bytes of an answer that are read, and thrown away, so that its connection can be used again. */
 const MAX_ANSWER_BYTES = 65_536;

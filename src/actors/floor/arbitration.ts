@@ -234,6 +234,7 @@ interface Circumstances {
 
 /** Creates the record of a decision about this challenger, as it is logged and answered. */
 function recorder(challenger: Numbers & { sessionId?: SessionId | undefined }, agents: Agents) {
+  const { agentId, locale } = challenger;
   return (
     outcome: Decision["outcome"],
     reason: Reason,
@@ -248,7 +249,7 @@ function recorder(challenger: Numbers & { sessionId?: SessionId | undefined }, a
       ...(rule !== undefined && { rule }),
       challenger: {
         ...(challenger.sessionId !== undefined && { sessionId: challenger.sessionId }),
-        agentId: challenger.agentId,
+        agentId,
         priority: challenger.priority,
         explained: [...challenger.explained],
       },
@@ -263,10 +264,7 @@ function recorder(challenger: Numbers & { sessionId?: SessionId | undefined }, a
       ...(needed !== undefined && { wouldNeed: needed }),
       ...(level !== undefined && { level }),
       say: saying(
-        {
-          ...{ outcome, reason, isHolderDucked, locale: challenger.locale },
-          ...{ challengerId: challenger.agentId, holderId: holder?.agentId },
-        },
+        { outcome, reason, isHolderDucked, locale, challengerId: agentId, holderId: holder?.agentId },
         agents,
       ),
     };

@@ -174,10 +174,8 @@ export class MachinePlayer<Machine extends AnyStateMachine, E extends { readonly
 
   #edges(transitions: unknown, region: number, siblings: Part): Edge[] {
     return listOf(transitions).map((each) => {
-      const { target, guard, actions } = this.#known(
-        typeof each === "string" ? { target: each } : each,
-        ...["target", "guard", "actions"],
-      );
+      const part = typeof each === "string" ? { target: each } : each;
+      const { target, guard, actions } = this.#known(part, "target", "guard", "actions");
       if (target !== undefined && !Object.hasOwn(siblings, String(target))) this.#refuse(`the target ${target}`);
       return {
         region,

@@ -38,5 +38,4 @@ export function expiringWrites(options: ClientOptions, expiry: AbortSignal): Exp
 }
 
 /** Nothing listens at the address. */
-const isRefused = (error: unknown): boolean =>
-  ((error as { cause?: unknown }).cause as { code?: unknown } | undefined)?.code === "ECONNREFUSED";
+const isRefused = (error: unknown): boolean => (error as { cause?: { code?: unknown } }).cause?.code === "ECONNREFUSED";
