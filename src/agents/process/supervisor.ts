@@ -43,10 +43,12 @@ export class Supervisor {
 
   /** @throws Error if the program cannot be started; its message contains no argument and no value */
   async start(program: ProgramStart): Promise<ChildProgram> {
+    // Also before: nothing would end the watchdog of a supervisor that was closed.
+    this.#mustBeOpen();
     await this.#watch();
     const number = await this.#numbers.next();
     if (number !== undefined) await mustBeExecutable(program.file);
-    if (this.#isClosed) throw new Error("the worker is shutting down");
+    this.#mustBeOpen();
     this.#started += 1;
     // The point at the end ensures that no mark is a prefix of another.
     const mark = `${this.#owner}.${this.#started}.`;
@@ -75,6 +77,10 @@ export class Supervisor {
     const gone = once(watchdog, "exit");
     watchdog.stdin?.end();
     await gone;
+  }
+
+  #mustBeOpen(): void {
+    if (this.#isClosed) throw new Error("the worker is shutting down");
   }
 
   /** Ensure that the watchdog runs before a program starts, and restart it if it was killed. */

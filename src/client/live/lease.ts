@@ -50,11 +50,16 @@ export function keepLease(
   let notedMs: number | undefined;
   let leaseMs: number | undefined;
   let timer: ReturnType<typeof setTimeout> | undefined;
-  let underWay: AbortController | undefined;
+  /** Heartbeats without an answer, oldest first. */
+  let underWay: AbortController[] = [];
   let hasLapsed = false;
+  /** No longer wait for this many of them. */
+  const abandon = (count: number) => {
+    for (const request of underWay.splice(0, count)) request.abort();
+  };
   const stop = () => {
     clearTimeout(timer);
-    underWay?.abort();
+    abandon(underWay.length);
     notedMs = undefined;
     leaseMs = undefined;
   };
@@ -64,15 +69,19 @@ export function keepLease(
     timer = setTimeout(beat, Math.max(MIN_BEAT_MS, everyMs));
   };
   const beat = () => {
-    // The next heartbeat replaces a lost one, so a slow request is abandoned and failures are ignored.
-    underWay?.abort();
+    // The next heartbeat replaces a lost one, so failures are ignored. A slow one goes on for a lease: on a network that
+    // takes longer than an interval, no heartbeat would arrive if each one ended the one before.
+    if (underWay.length === BEATS_PER_LEASE) abandon(1);
     const own = new AbortController();
-    underWay = own;
+    underWay.push(own);
     const message = { type: "heartbeat", sessionId } as const;
-    const isCurrent = () => underWay === own && !own.signal.aborted;
+    const isCurrent = () => !own.signal.aborted;
     client.send(message, { signal: own.signal }).then(
       (answer) => {
         if (!isCurrent()) return;
+        // Earlier ones would tell what is older.
+        abandon(underWay.indexOf(own));
+        underWay.shift();
         const { lapsed = false, notice = "" } = answer;
         const isNews = lapsed && !hasLapsed;
         hasLapsed = lapsed;
@@ -83,8 +92,9 @@ export function keepLease(
         schedule();
       },
       (error: unknown) => {
-        const isOver = error instanceof ClientError && /^session_(archived|not_found)$/.test(error.code);
-        if (isOver && isCurrent()) stop();
+        if (!isCurrent()) return;
+        underWay = underWay.filter((request) => request !== own);
+        if (error instanceof ClientError && /^session_(archived|not_found)$/.test(error.code)) stop();
       },
     );
     schedule();

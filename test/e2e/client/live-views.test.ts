@@ -193,15 +193,42 @@ describe("a lease", () => {
     }
   });
 
-  test("a lease survives heartbeats that fail or get no answer: each is replaced by the next", async () => {
+  test("a lease survives heartbeats that fail or get no answer: each is given up when three others have followed", async () => {
     const { send, lease } = begin();
     send.mockRejectedValueOnce(new Error("no network"));
     send.mockImplementation(() => new Promise(() => {}));
     lease.note(leased(3_000));
-    await vi.advanceTimersByTimeAsync(2_700);
-    expect(send).toHaveBeenCalledTimes(4);
-    const isGivenUp = send.mock.calls.map(([, options]) => options!.signal!.aborted);
-    expect(isGivenUp).toEqual([true, true, true, false]);
+    await vi.advanceTimersByTimeAsync(4_500);
+    expect(send).toHaveBeenCalledTimes(6);
+    const isGivenUp = () => send.mock.calls.map(([, options]) => options!.signal!.aborted);
+    expect(isGivenUp()).toEqual([false, true, true, false, false, false]);
+    lease.stop();
+    expect(isGivenUp()).toEqual([false, true, true, true, true, true]);
+  });
+
+  test("a lease is renewed by heartbeats that take longer than the interval between them, and an answer ends earlier ones", async () => {
+    const { send, onLapsed, lease } = begin();
+    let answered = 0;
+    send.mockImplementation((_, { signal } = {}) => {
+      const tookMs = send.mock.calls.length === 1 ? 2_500 : 1_000;
+      return new Promise((resolve, reject) => {
+        const timer = setTimeout(() => {
+          answered += 1;
+          resolve(answered === 1 ? { leaseMs: 3_000 } : { leaseMs: 3_000, lapsed: true });
+        }, tookMs);
+        signal!.addEventListener("abort", () => {
+          clearTimeout(timer);
+          reject(signal!.reason);
+        });
+      });
+    });
+    lease.note(leased(3_000));
+    await vi.advanceTimersByTimeAsync(1_800);
+    expect(answered).toBe(0);
+    await vi.advanceTimersByTimeAsync(1_000);
+    expect([answered, send.mock.calls[0]![1]!.signal!.aborted]).toEqual([2, true]);
+    await vi.advanceTimersByTimeAsync(1_800);
+    expect([answered, onLapsed.mock.calls.length]).toEqual([4, 1]);
   });
 
   test("a lease that lapsed is told once, with what brings the session back, and is renewed all the same", async () => {
