@@ -69,8 +69,8 @@ export function keepLease(
     timer = setTimeout(beat, Math.max(MIN_BEAT_MS, everyMs));
   };
   const beat = () => {
-    // The next heartbeat replaces a lost one, so failures are ignored. A slow one goes on for a lease: on a network that
-    // takes longer than an interval, no heartbeat would arrive if each one ended the one before.
+    // The next heartbeat replaces a lost one, so failures are ignored. A slow one goes on for about a lease: on a slow
+    // network, none would arrive if each one ended the one before.
     if (underWay.length === BEATS_PER_LEASE) abandon(1);
     const own = new AbortController();
     underWay.push(own);

@@ -291,3 +291,27 @@ test.each(["/events", "/session/a/events", "/floor/u%3Aann/events"])(
     expect([gateway.streams.count, gateway.followers.count]).toEqual([1, path === "/events" ? 0 : 1]);
   },
 );
+
+test("a reader that comes while the gateway drains is sent away at once, and is told when to come back", async () => {
+  const { clock, feed, url, gateway } = await place();
+  await feed.create("a");
+  const open = async (path: string) => {
+    const stream = await EventStream.open(`${url}${path}`);
+    onTestFinished(() => stream.cut());
+    return stream;
+  };
+  const former = await open("/session/a/events");
+  await former.next("session_created");
+  // The clock stands, so that the former reader keeps the gateway open.
+  const closed = gateway.close(4_000);
+  for (const path of ["/events", "/session/a/events", "/floor/u%3Aann/events"]) {
+    const late = await open(path);
+    expect([late.status, await late.over()]).toEqual([200, "clean"]);
+    expect(late.events).toMatchObject([{ type: "bye", data: { reason: "draining" } }]);
+    expect(late.retries.at(-1)).toBe(late.events[0]!.data.reconnectInMs);
+  }
+  expect(former.ending).toBeUndefined();
+  await clock.advance(0);
+  expect(await former.over()).toBe("clean");
+  await closed;
+});
