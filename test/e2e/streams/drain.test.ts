@@ -82,22 +82,3 @@ test("runs that do not end in time are given back, held ones at once, and contin
     expect(answers[1]!.content).toBe(SONG.join(""));
   }
 });
-
-test("a reader that does not read the last frame is cut off, and the node still exits", async () => {
-  const installation = await makeInstallation(CATALOG, { INTERLOCK_DRAIN: "1s" });
-  const server = await installation.start();
-  await create(server, "a", "phone", { userId: "ann" });
-  const stream = await open(server, "/session/a/events");
-  await stream.next("session_created");
-  stream.stall();
-  // More than the kernel buffers.
-  const content = "x".repeat(100_000);
-  for (let n = 0; n < 120; n++) {
-    const { status } = await server.post("/message", { type: "chat", sessionId: "a", content });
-    if (status === 409) await server.post("/message", { type: "abort", sessionId: "a" });
-  }
-  server.signal("SIGTERM");
-  expect(await server.ended).toEqual({ code: 0, signal: null });
-  stream.read();
-  expect(await stream.over()).toBe("cut");
-});

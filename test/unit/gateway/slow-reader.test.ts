@@ -292,3 +292,16 @@ test("a reader of history gets no deltas before it has the history, and then the
   await reader.until(({ writing }) => writing.get("m") === "la li ");
   expect(reader.stream.typesHeard()).toEqual(["session_created", "message"]);
 });
+
+test("a gateway that drains sends its readers away, and cuts off one that does not read the last frame", async () => {
+  const { clock, gateway, quick, slow } = await stalled();
+  const closed = gateway.close(1_000);
+  await clock.advance(799);
+  expect(await quick.stream.over()).toBe("clean");
+  expect(quick.stream.events.at(-1)).toMatchObject({ type: "bye", data: { reason: "draining" } });
+  expect(gateway.streams.count).toBe(1);
+  await clock.advance(1);
+  await closed;
+  slow.stream.read();
+  expect(await slow.stream.over()).toBe("cut");
+});
