@@ -110,6 +110,8 @@ def test_three_heartbeats_fit_into_a_lease_and_its_length_may_change() -> None:
     pace = LeasePace(lambda: 0.0)
     assert pace.note({"state": "active", "leaseMs": 3_000}) and pace.interval_s() == 1.0
     assert not pace.note({"state": "ducked", "leaseMs": 3_000})
+    # A slow heartbeat is not given up for the next; after one that is lost, the next comes within the lease.
+    assert pace.interval_s() < pace.patience_s() < 3.0 - pace.interval_s()
     pace.answered({"leaseMs": 6_000})
     # A note of the former length is older than the answer.
     assert not pace.note({"state": "active", "leaseMs": 3_000}) and pace.interval_s() == 2.0

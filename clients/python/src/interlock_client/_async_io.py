@@ -254,7 +254,7 @@ class AsyncLease:
             begun = time.monotonic()
             interval_s = self._pace.interval_s()
             try:
-                answer = await self._client.heartbeat(self._session_id, within=interval_s)
+                answer = await self._client.heartbeat(self._session_id, within=self._pace.patience_s())
                 notice = self._pace.answered(answer) if self._task is own else None
             except ClientError as error:
                 # The next heartbeat replaces a lost one.

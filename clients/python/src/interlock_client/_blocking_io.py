@@ -237,7 +237,7 @@ class Lease:
             interval_s = self._pace.interval_s()
             notice = None
             try:
-                answer = self._client.heartbeat(self._session_id, within=interval_s)
+                answer = self._client.heartbeat(self._session_id, within=self._pace.patience_s())
                 notice = None if ending.is_set else self._pace.answered(answer)
             except ClientError as error:
                 # The next heartbeat replaces a lost one.

@@ -10,6 +10,9 @@ from ._errors import ClientError
 _BEATS_PER_LEASE = 3
 #: An interval is shortened by at most this fraction, so that programs that began together spread.
 _JITTER = 0.2
+#: A fraction of a lease. A heartbeat may take longer than an interval, as the first one of a connection does on a slow
+#: network; if it is lost, the next one follows in time, within a lease after the one before.
+_PATIENCE = 0.6
 #: The shortest interval between heartbeats.
 _MIN_BEAT_S = 0.25
 
@@ -42,6 +45,10 @@ class LeasePace:
         """Until the next heartbeat."""
         every_s = (self._lease_ms or 0) / 1_000 / _BEATS_PER_LEASE
         return max(_MIN_BEAT_S, every_s * (1 - _JITTER * self._random()))
+
+    def patience_s(self) -> float:
+        """How long a heartbeat may take."""
+        return (self._lease_ms or 0) / 1_000 * _PATIENCE
 
     def answered(self, answer: Any) -> Optional[str]:
         """What the session's program has to hear: that it lost its place, once, and which request brings it back."""
