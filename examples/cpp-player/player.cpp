@@ -189,7 +189,7 @@ struct Player {
     if (type == "bye" && at(event, "/data/reason") == "ended") isOver = true;
   }
 
-  /** Renews the lease three times in its length, while the sound goes on: a player that hangs loses its place. */
+  /** Renews the lease three times in its length while the sound goes on; on a slow network, each may take longer. */
   void keepLease() {
     if (beat.isUnderWay) return;
     const auto next = at(beat.answer, "/replacedBy");
@@ -201,7 +201,7 @@ struct Player {
     if (isLapsed && !wasLapsed) gain = 0, command(url + "/activate", json::object());
     if (Clock::now() < lastBeat + lease / 3) return;
     lastBeat = Clock::now();
-    beat.begin(node + "/message", {{"type", "heartbeat"}, {"sessionId", id}}, "", std::min<Ms>(lease / 3, 5s));
+    beat.begin(node + "/message", {{"type", "heartbeat"}, {"sessionId", id}}, "", std::min<Ms>(lease * 3 / 5, 5s));
   }
 };
 
