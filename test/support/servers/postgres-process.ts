@@ -1,7 +1,7 @@
 import { type ChildProcess, execFile, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { rmSync } from "node:fs";
-import { chown, mkdtemp, open, readFile, realpath, rm, stat, writeFile } from "node:fs/promises";
+import { chown, mkdtemp, open, readFile, realpath, rename, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
@@ -46,7 +46,7 @@ export class PostgresProcess {
   readonly #identity: Identity;
   readonly #flags: readonly string[];
   readonly #isMounted: boolean;
-  #data: string;
+  readonly #data: string;
   #child: ChildProcess | undefined;
   #exit: Promise<unknown> = Promise.resolve();
 
@@ -110,7 +110,9 @@ export class PostgresProcess {
   async replaceBy(standby: PostgresProcess): Promise<void> {
     await this.#end("crash");
     await standby.#end("orderly");
-    this.#data = standby.#data;
+    await rm(this.#data, { recursive: true });
+    await rename(standby.#data, this.#data);
+    await standby.stop();
     await this.#start();
   }
 
