@@ -1,4 +1,5 @@
-import { type ClientErrorCode, errorTexts } from "../../src/client/client-error.ts";
+import type { ClientErrorCode } from "../../src/client/client-error.ts";
+import { errorTexts } from "../../src/client/error-texts.ts";
 
 /** A sentence for each code of an error. */
 export type ErrorWords = Readonly<Record<`error.${ClientErrorCode}`, string>>;

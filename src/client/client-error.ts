@@ -1,6 +1,6 @@
 import type { SpentBudget } from "../protocol/budget.ts";
 import type { Decision } from "../protocol/decision.ts";
-import { ERRORS, type ErrorCode } from "../protocol/errors.ts";
+import type { ERRORS, ErrorCode } from "../protocol/errors.ts";
 import type { Routed } from "../protocol/routed.ts";
 import type { AgentInfo } from "../protocol/session.ts";
 import type { ZoneAnswer } from "../protocol/zone-answer.ts";
@@ -12,9 +12,21 @@ import type { CatalogueFault } from "./answers.ts";
  */
 export type ClientErrorCode = ErrorCode | "unreachable" | "unexpected_answer";
 
-/** Each code of the server with its text, the message of a failure of which it says no more. */
-export const errorTexts = (): [code: ErrorCode, text: string][] =>
-  Object.entries(ERRORS).map(([code, { text }]) => [code as ErrorCode, text]);
+// Of the table of errors only the types are used: its texts would be a tenth of the script.
+type RepeatedCode = { [Code in ErrorCode]: (typeof ERRORS)[Code] extends { retry: "yes" } ? Code : never }[ErrorCode];
+
+const REPEATED: Record<RepeatedCode | "unreachable", true> = {
+  unreachable: true,
+  too_many_requests: true,
+  busy: true,
+  unavailable: true,
+  provider_rate_limited: true,
+  provider_unreachable: true,
+  run_lost: true,
+};
+
+const UNAVAILABLE: (typeof ERRORS)["unavailable"]["text"] =
+  "The outcome is not known yet. Repeat the request with the same key.";
 
 /** The details of a failure, besides its code and text. */
 export interface ClientErrorFacts {
@@ -76,8 +88,7 @@ export class ClientError extends Error {
 
   /** Whether the outcome is unknown or deferred, so that the request should be sent again with the same key. */
   get wantsRepeat(): boolean {
-    if (this.code === "unreachable") return true;
-    return this.code !== "unexpected_answer" && ERRORS[this.code]?.retry === "yes";
+    return Object.hasOwn(REPEATED, this.code);
   }
 }
 
@@ -100,7 +111,7 @@ export async function failureOf(response: Response): Promise<ClientError> {
     return new ClientError(errorCode, error, { status, retryable, facts, retryAfterMs });
   }
   if (status === 502 || status === 503 || status === 504) {
-    return new ClientError("unavailable", ERRORS.unavailable.text, { status, retryable: true, retryAfterMs });
+    return new ClientError("unavailable", UNAVAILABLE, { status, retryable: true, retryAfterMs });
   }
   return unexpectedAnswer(status);
 }

@@ -50,10 +50,9 @@ export function keepLease(
   let notedMs: number | undefined;
   let leaseMs: number | undefined;
   let timer: ReturnType<typeof setTimeout> | undefined;
-  /** Heartbeats without an answer, oldest first. */
-  let underWay: AbortController[] = [];
+  /** The last heartbeats, oldest first. */
+  const underWay: AbortController[] = [];
   let hasLapsed = false;
-  /** No longer wait for this many of them. */
   const abandon = (count: number) => {
     for (const request of underWay.splice(0, count)) request.abort();
   };
@@ -81,7 +80,6 @@ export function keepLease(
         if (!isCurrent()) return;
         // Earlier ones would tell what is older.
         abandon(underWay.indexOf(own));
-        underWay.shift();
         const { lapsed = false, notice = "" } = answer;
         const isNews = lapsed && !hasLapsed;
         hasLapsed = lapsed;
@@ -92,9 +90,8 @@ export function keepLease(
         schedule();
       },
       (error: unknown) => {
-        if (!isCurrent()) return;
-        underWay = underWay.filter((request) => request !== own);
-        if (error instanceof ClientError && /^session_(archived|not_found)$/.test(error.code)) stop();
+        const isOver = error instanceof ClientError && /^session_(archived|not_found)$/.test(error.code);
+        if (isOver && isCurrent()) stop();
       },
     );
     schedule();
