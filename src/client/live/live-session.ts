@@ -89,8 +89,9 @@ export class LiveSession extends Live<SessionLiveView> {
       lease.note(this.known.session);
       while (await this.#readEvents(signal));
     } finally {
-      this.#lease = undefined;
       lease.stop();
+      // A view that was restarted meanwhile has another one.
+      if (this.#lease === lease) this.#lease = undefined;
     }
   }
 

@@ -282,6 +282,26 @@ describe("a participant's view", async () => {
     await until(views.participant(id), ({ session }) => session?.leaseMs === 3_600_000);
   });
 
+  test("a participant's view that is restarted before its former stream has ended renews the lease", async () => {
+    const ann = new E2eClient(players);
+    const { id } = await ann.hold("unleased");
+    const heartbeat = Promise.withResolvers<void>();
+    const client = createClient({
+      baseUrl: players.url,
+      fetch: (input, init) => {
+        if (String(init?.body).includes('"heartbeat"')) heartbeat.resolve();
+        return fetch(input, init);
+      },
+    });
+    const live = new LiveSession(client, id, { isParticipant: true });
+    await until(live, ({ status }) => status === "open");
+    live.suspend();
+    live.restart();
+    await until(live, ({ status }) => status === "open");
+    await accepted(ann.send({ type: "switch_agent", sessionId: id, agentId: "slow_music" }));
+    await heartbeat.promise;
+  });
+
   test("a participant's view knows the lease although the session changed again while it was read", async () => {
     const ann = new E2eClient(players);
     const { id } = await ann.create("slow_music");
