@@ -14,7 +14,7 @@ export const hasHours = ({ between, days }: Partial<Hours>): boolean => between 
 /** Whether the hours include this instant, in ms since 1970. Without hours and days it applies always. */
 export function isDuring({ between, days, timezone }: Hours, now: number): boolean {
   if (!hasHours({ between, days })) return true;
-  const shown = shownIn(timezone, now);
+  const shown = clockIn(timezone).shownAt(now);
   const today = weekdayOf(shown);
   const isOn = (day: Weekday) => days === undefined || days.includes(day);
   if (!between) return isOn(today);
@@ -41,14 +41,3 @@ export function nextChange(all: readonly Hours[], now: number): number | undefin
 
 const MINUTE_MS = 60_000;
 const DAY_MINUTES = 1_440;
-
-/** What the clocks of each time zone last showed, because many rules are compared with one instant. */
-const lastShown = new Map<string, { now: number; shown: number }>();
-
-function shownIn(timezone: string, now: number): number {
-  const last = lastShown.get(timezone);
-  if (last?.now === now) return last.shown;
-  const shown = clockIn(timezone).shownAt(now);
-  lastShown.set(timezone, { now, shown });
-  return shown;
-}
