@@ -254,13 +254,24 @@ describe("a conversation", () => {
   });
 
   test("a conversation that the agent repeats without end fails with a sentence", async () => {
-    // Time passes with each message of the program, so that a busy machine does not matter.
+    // Time passes with what the program writes alone, also the quiet after which it would have repeated everything.
+    const real = new SystemClock();
     let now = 0;
+    let quiet = { endsAt: Number.POSITIVE_INFINITY, end: () => {} };
     const clock: Clock = {
-      now: () => (now += 10),
+      now() {
+        now += 10;
+        if (now >= quiet.endsAt) quiet.end();
+        return now;
+      },
       after(delayMs, callback) {
-        const timer = setTimeout(callback, delayMs < 3_600_000 ? Math.min(delayMs, 20) : delayMs);
-        return { cancel: () => clearTimeout(timer) };
+        if (delayMs !== 300) return real.after(delayMs, callback);
+        const end = () => {
+          quiet.endsAt = Number.POSITIVE_INFINITY;
+          callback();
+        };
+        quiet = { endsAt: now + delayMs, end };
+        return { cancel: () => {} };
       },
     };
     const adapter = { ...acpAdapter("repeats"), start_timeout: "1h", silence_timeout: "1h" };
