@@ -1,13 +1,15 @@
 /** An attempt of a run: what it is to do, its driver, and its span. */
 
+import type { Summary, Turn } from "../agents/agent.ts";
 import type { Bus } from "../bus/bus.ts";
 import { AppError } from "../protocol/errors.ts";
 import { dataFrame, envelopeJson } from "../protocol/frames.ts";
-import type { SessionId } from "../protocol/ids.ts";
+import type { MessageId, SessionId } from "../protocol/ids.ts";
 import type { RunEffect } from "../protocol/internal/effect.ts";
 import { encodeFloorMessage, floorTopic } from "../protocol/internal/floor-message.ts";
 import type { RunFailure } from "../protocol/internal/node-report.ts";
-import type { RunOutcome, RunTask } from "../protocol/internal/run.ts";
+import type { RunOutcome, RunTask, TurnTask } from "../protocol/internal/run.ts";
+import { inTurnOrder } from "../protocol/turn-order.ts";
 import { flow } from "../shared/flow.ts";
 import type { Clock } from "../shared/ports/clock.ts";
 import { type Logger, withFields } from "../shared/ports/logger.ts";
@@ -15,7 +17,9 @@ import { type Tracer, traceIdOf } from "../shared/ports/tracer.ts";
 import type { BlobStore, MessageStore, StoreEpoch } from "../store/store.ts";
 import { RunDriver, type RunDriverOptions, type RunWork } from "./run-driver.ts";
 import { readSummaryWork } from "./summary-reader.ts";
-import { readTurn } from "./turn-reader.ts";
+
+/** Messages of the conversation passed to an agent. */
+const HISTORY_MESSAGES = 200;
 
 /**
  * Read what the agent is to do from the store.
@@ -31,6 +35,57 @@ export async function readWork(
   if (task.purpose) return await readSummaryWork(store, sessionId, task);
   const turn = await readTurn(store, sessionId, task, home);
   return turn && { request: turn };
+}
+
+/**
+ * Read the turn of a run: the message to answer and the conversation before it, with replies that the store lists after
+ * it because they were written while it waited, or by earlier attempts of this run.
+ *
+ * @param home the name of this worker's disk. A provider's session on another disk is left out, and the agent begins
+ *   another
+ * @returns undefined if the message to answer is gone
+ */
+async function readTurn(
+  store: MessageStore,
+  sessionId: SessionId,
+  task: TurnTask,
+  home: string | undefined,
+): Promise<Turn | undefined> {
+  const { runId, attempt, messageId, workspaceId, approvedTools, providerHome, heardUpTo, summaryId, mode } = task;
+  const input = await store.findMessage(sessionId, messageId);
+  const page = input && (await store.listMessages(sessionId, { before: messageId, limit: HISTORY_MESSAGES }));
+  const newest = input && (await store.listMessages(sessionId, { limit: HISTORY_MESSAGES }));
+  if (!input || !page || !newest) return undefined;
+  // Pages are limited in bytes: after a long conversation the oldest messages are left out.
+  const later = newest.messages.slice(newest.messages.findIndex(({ id }) => id === messageId) + 1);
+  const said = later.filter(({ role }) => role !== "user");
+  const summary = await readSummary(store, sessionId, summaryId);
+  const history = inTurnOrder([...page.messages, ...said]);
+  flow.onHop?.("turn", `${input.id}, after ${history.length} messages`);
+  const isReachable = providerHome === undefined || providerHome === home;
+  const providerSessionId = isReachable ? task.providerSessionId : undefined;
+  return {
+    runId,
+    attempt,
+    sessionId,
+    workspaceId,
+    input,
+    history,
+    mode,
+    summary,
+    providerSessionId,
+    heardUpTo,
+    approvedTools,
+  };
+}
+
+async function readSummary(
+  store: MessageStore,
+  sessionId: SessionId,
+  summaryId: MessageId | undefined,
+): Promise<Summary | undefined> {
+  const message = summaryId && (await store.findMessage(sessionId, summaryId));
+  return message?.summary && { text: message.content, upTo: message.summary.upTo };
 }
 
 /** How a run ends that no agent begins, and why, for operators. */

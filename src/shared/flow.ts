@@ -28,7 +28,7 @@ export const HOPS = {
   frame: "gateway/streams/sse-writer.ts",
   run: "runs/worker.ts",
   claim: "runs/run-claim.ts",
-  turn: "runs/turn-reader.ts",
+  turn: "runs/attempt.ts",
   agent: "runs/run-driver.ts",
   delta: "runs/attempt.ts",
   draft: "gateway/streams/follower.ts",

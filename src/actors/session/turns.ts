@@ -4,13 +4,18 @@ import { type AgentEntry, acceptsTurns } from "../../config/catalog/catalog.ts";
 import type { MessageId, RunId, SessionId } from "../../protocol/ids.ts";
 import type { CommandOf, TurnInput } from "../../protocol/internal/command.ts";
 import type { Message, MessageStatus } from "../../protocol/message.ts";
+import { cutText, toOneLine } from "../../shared/text.ts";
 import { cancelRun, complete, noteFailure, startRun, type TurnFailure } from "./runs.ts";
 import { isAudible, lengthsOf, MAX_TURNS, NO_USAGE, type QueuedTurn } from "./session-context.ts";
 import { agentOf, answer, type InternalEvent, logEvent, refuseCommand, type SessionStep } from "./session-step.ts";
-import { titleOf } from "./session-title.ts";
 import { cancelSummary, countText } from "./summaries.ts";
 
 type Turn = Extract<InternalEvent, { type: "turn" }>;
+
+/** The longest title taken from a message, in UTF-16 units, ellipsis included. */
+const TITLE_UNITS = 60;
+/** How much of a message is examined: more than a title holds, because a message may begin with white space. */
+const LOOKED_AT_UNITS = 1_024;
 
 /** A message of the user, as its row and its event show it. */
 export function userMessage(sessionId: SessionId, input: TurnInput, status: MessageStatus, createdAt: number): Message {
@@ -36,6 +41,17 @@ function nameAfter(step: SessionStep, content: string): void {
   step.context.title = title;
   step.context.untitled = undefined;
   logEvent(step, "session_updated", { title });
+}
+
+/** A title from a message's first words, cut between words; undefined if the message has none. */
+function titleOf(content: string): string | undefined {
+  const line = toOneLine(cutText(content, LOOKED_AT_UNITS));
+  if (line === "") return undefined;
+  if (line.length <= TITLE_UNITS) return line;
+  const cut = cutText(line, TITLE_UNITS - 1);
+  // Text without spaces, and very long words, are cut at the limit.
+  const word = line[cut.length] === " " ? cut.length : cut.lastIndexOf(" ");
+  return `${word > TITLE_UNITS / 2 ? cut.slice(0, word) : cut}…`;
 }
 
 /** Whether a new turn is refused because of the turn that runs, or of those that wait. */
