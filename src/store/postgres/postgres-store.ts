@@ -11,16 +11,14 @@ import { refuseMovingPooler } from "./connections/pooler.ts";
 import { type FoundStore, type LostCommits, StoreIdentity } from "./connections/store-identity.ts";
 import { byFloor, FloorCommit } from "./floor-commit.ts";
 import { FloorQueues } from "./floor-queues.ts";
+import { listQueries } from "./list-queries.ts";
 import { noticeQueries } from "./notice-queries.ts";
 import { pruneQueries } from "./prune-queries.ts";
-import { runListQuery } from "./run-list-query.ts";
 import { prepareDatabase } from "./schema.ts";
-import { sessionListQuery } from "./session-list-query.ts";
 import { smallWriter } from "./small-writer.ts";
 import { isServerAnswer, reasonOf } from "./sql-state.ts";
 import { stagedQueries } from "./staged-queries.ts";
 import { stateQueries } from "./state-queries.ts";
-import { usageQuery } from "./usage-query.ts";
 import { viewQueries } from "./view-queries.ts";
 
 /** Connections of one node; further statements wait. By default a server takes 100, for all nodes together. */
@@ -98,9 +96,7 @@ function storeOn(pool: PostgresPool, { epoch, secret }: Meta, identity: StoreIde
   return {
     ...state,
     ...viewQueries(pool),
-    ...sessionListQuery(pool),
-    ...usageQuery(pool),
-    ...runListQuery(pool),
+    ...listQueries(pool),
     ...smallWriter(pool),
     ...stagedQueries(pool),
     ...pruneQueries(pool),

@@ -6,7 +6,7 @@
 
 import type { FloorState } from "../../protocol/floor.ts";
 import { withColumns } from "../columns.ts";
-import { FLOOR_ROWS, IS_IN_STATE } from "../floor-rows.ts";
+import { FLOOR_ROWS, IS_IN_STATE } from "../lists.ts";
 import { ANSWER_BYTES, LOG_BYTES } from "../row-page.ts";
 import type { Statement } from "./connections/connection-pool.ts";
 

@@ -11,16 +11,13 @@ import { damageAdvice, openReader, prepareFile } from "./database-file.ts";
 import { identityOf, lockOf } from "./file-identity.ts";
 import { FileLock } from "./file-lock.ts";
 import { keepPrivate, preparePath } from "./file-path.ts";
-import { floorListRead } from "./floor-list.ts";
+import { listReads } from "./lists.ts";
 import { noticeOutbox } from "./notice-queries.ts";
 import { PageCheck } from "./page-check.ts";
 import { ReadConnection } from "./read-connection.ts";
 import { fileFaultOf } from "./result-code.ts";
-import { runListRead } from "./run-list.ts";
-import { sessionListRead } from "./session-list.ts";
 import { smallWrites } from "./small-writes.ts";
 import { stateReads } from "./state-reads.ts";
-import { usageRead } from "./usage-read.ts";
 import { viewReads } from "./view-reads.ts";
 import { WriterThread } from "./writer/writer-thread.ts";
 
@@ -112,10 +109,7 @@ function storeOn(db: ReadConnection, thread: WriterThread, { meta, faults, relea
   return {
     ...stateReads(db),
     ...viewReads(db),
-    ...sessionListRead(db),
-    ...floorListRead(db),
-    ...usageRead(db),
-    ...runListRead(db),
+    ...listReads(db),
     ...smallWrites(thread),
     ...noticeOutbox(db, thread),
     epoch: meta.epoch,

@@ -8,15 +8,13 @@ import {
 } from "../../../src/store/postgres/connections/connection-pool.ts";
 import { StoreIdentity } from "../../../src/store/postgres/connections/store-identity.ts";
 import { FloorCommit } from "../../../src/store/postgres/floor-commit.ts";
+import { listQueries } from "../../../src/store/postgres/list-queries.ts";
 import { noticeQueries } from "../../../src/store/postgres/notice-queries.ts";
 import { pruneQueries } from "../../../src/store/postgres/prune-queries.ts";
-import { runListQuery } from "../../../src/store/postgres/run-list-query.ts";
-import { sessionListQuery } from "../../../src/store/postgres/session-list-query.ts";
 import { smallWriter } from "../../../src/store/postgres/small-writer.ts";
 import { serverFaultOf } from "../../../src/store/postgres/sql-state.ts";
 import { stagedQueries } from "../../../src/store/postgres/staged-queries.ts";
 import { stateQueries } from "../../../src/store/postgres/state-queries.ts";
-import { usageQuery } from "../../../src/store/postgres/usage-query.ts";
 import { viewQueries } from "../../../src/store/postgres/view-queries.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { describeWith } from "../../support/programs/suites.ts";
@@ -169,7 +167,7 @@ function isWide(node: PlanNode): boolean {
 async function askAll(db: Database, name: string): Promise<void> {
   const changes = new FloorCommit(db);
   const small = smallWriter(db);
-  const [state, views, list] = [stateQueries(db), viewQueries(db), sessionListQuery(db)];
+  const [state, views, list] = [stateQueries(db), viewQueries(db), listQueries(db)];
   const floor = new FloorWriter({ commit: (change) => changes.commit(change) } as Store, `u:${name}`);
   const [a, m] = [name as SessionId, "m" as MessageId];
   const image = { hash: "a".repeat(64), mimeType: "image/png", bytes: 1 };
@@ -241,12 +239,11 @@ async function askAll(db: Database, name: string): Promise<void> {
   for (const state of [undefined, "held", "waiting", "idle"] as const) await views.listFloors({ state, limit: 10 });
   await views.heads([floor.id, "u:1" as FloorId]);
   for (const query of SESSION_QUERIES) await list.listSessions(query);
-  const { listRuns } = runListQuery(db);
-  for (const query of RUN_QUERIES) await listRuns(query);
+  for (const query of RUN_QUERIES) await list.listRuns(query);
   const days = { from: 0, to: 99, limit: 10 };
   for (const ownerId of [undefined, "o1"]) {
     for (const more of [{}, { agentId: use.agentId }, { after: use }]) {
-      await usageQuery(db).listUsage({ ...days, ...(ownerId !== undefined && { ownerId }), ...more });
+      await list.listUsage({ ...days, ...(ownerId !== undefined && { ownerId }), ...more });
     }
   }
 

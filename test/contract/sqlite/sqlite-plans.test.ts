@@ -3,12 +3,10 @@ import { expect, onTestFinished, test } from "vitest";
 import type { FloorId } from "../../../src/protocol/ids.ts";
 import { prepareFile } from "../../../src/store/sqlite/database-file.ts";
 import { FileGuard } from "../../../src/store/sqlite/file-identity.ts";
-import { floorListRead } from "../../../src/store/sqlite/floor-list.ts";
+import { listReads } from "../../../src/store/sqlite/lists.ts";
 import { noticeOutbox } from "../../../src/store/sqlite/notice-queries.ts";
 import { ReadConnection } from "../../../src/store/sqlite/read-connection.ts";
 import { JobWriter } from "../../../src/store/sqlite/rows/job-writer.ts";
-import { runListRead } from "../../../src/store/sqlite/run-list.ts";
-import { sessionListRead } from "../../../src/store/sqlite/session-list.ts";
 import { stateReads } from "../../../src/store/sqlite/state-reads.ts";
 import { viewReads } from "../../../src/store/sqlite/view-reads.ts";
 import type { WriterThread } from "../../../src/store/sqlite/writer/writer-thread.ts";
@@ -66,14 +64,12 @@ test("every statement finds its rows by an index", async () => {
   stateReads(reader);
   viewReads(reader);
   noticeOutbox(reader, {} as WriterThread);
-  const { listFloors } = floorListRead(reader);
+  const { listFloors, listSessions, listRuns } = listReads(reader);
   for (const state of [undefined, "held", "waiting", "idle"] as const) {
     await listFloors({ state, limit: 1 });
     await listFloors({ state, ownerId: "ann", ids: ["u:ann" as FloorId], limit: 1 });
   }
-  const { listSessions } = sessionListRead(reader);
   for (const query of SESSION_QUERIES) await listSessions(query);
-  const { listRuns } = runListRead(reader);
   for (const query of RUN_QUERIES) await listRuns(query);
 
   const statements = db.prepared.map((sql) => sql.trim()).filter((sql) => !/^(BEGIN|COMMIT|ROLLBACK)/.test(sql));

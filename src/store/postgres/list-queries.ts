@@ -1,16 +1,52 @@
+import {
+  filteredColumns,
+  hidesArchived,
+  type RunListRow,
+  runListCondition,
+  runListPage,
+  usageList,
+  usagePage,
+  weightOfRunRow,
+} from "../lists.ts";
+import { readPage } from "../row-page.ts";
 import { sessionOfRow, type ViewRow } from "../rows.ts";
 import { MAX_HITS, termsOf, tsQuery } from "../search-words.ts";
-import { filteredColumns, hidesArchived } from "../session-filter.ts";
-import type { StoredSessionPage, StoredSessionQuery } from "../store.ts";
+import type {
+  StoredRunPage,
+  StoredRunQuery,
+  StoredSessionPage,
+  StoredSessionQuery,
+  StoredUsagePage,
+  StoredUsageQuery,
+  UsageCount,
+} from "../store.ts";
 import type { Database, Statement } from "./connections/connection-pool.ts";
 
-/** Lists and searches sessions. The page and the total come from one statement, and thus one snapshot. */
-export const sessionListQuery = (db: Database) => ({
+/** Lists of sessions, runs and usage. Each combination of filters is a statement of its own. */
+export const listQueries = (db: Database) => ({
+  /** The page and the total come from one statement, and thus one snapshot. */
   async listSessions(query: StoredSessionQuery): Promise<StoredSessionPage> {
     const { statement, values } = listStatement(query);
     const rows = await db.query<{ total: number; view: string | null }>(statement, values);
     const found = rows.filter((row): row is { total: number } & ViewRow => row.view !== null);
     return { sessions: found.map(sessionOfRow), total: rows[0]!.total };
+  },
+
+  async listRuns(query: StoredRunQuery): Promise<StoredRunPage> {
+    const values: (string | number)[] = [];
+    const put = (value: string | number) => `$${values.push(value)}`;
+    const { column, where, order } = runListCondition(query, put, (text, part) => `strpos(${text}, ${part})`);
+    const text = `
+      SELECT view, memory, ${column} AS at FROM sessions WHERE ${where} ORDER BY ${order} LIMIT ${put(query.limit + 1)}`;
+    const rows = await db.query<RunListRow>({ text }, values);
+    return runListPage(readPage(rows, query.limit, weightOfRunRow));
+  },
+
+  async listUsage(query: StoredUsageQuery): Promise<StoredUsagePage> {
+    const { sql, values } = usageList(query);
+    let count = 0;
+    const text = sql.replace(/\?/g, () => `$${++count}`);
+    return usagePage(await db.query<UsageCount>({ text }, values), query.limit);
   },
 });
 
