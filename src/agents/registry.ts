@@ -1,4 +1,5 @@
 import type { AgentEntry, Catalog } from "../config/catalog/catalog.ts";
+import { AppError } from "../protocol/errors.ts";
 import type { AgentId } from "../protocol/ids.ts";
 import type { Clock } from "../shared/ports/clock.ts";
 import type { Logger } from "../shared/ports/logger.ts";
@@ -7,7 +8,6 @@ import { programOf } from "./acp/profiles.ts";
 import type { Agent, Turn } from "./agent.ts";
 import { createAiSdkAgent } from "./ai-sdk.ts";
 import { createCommandAgent } from "./command/command-agent.ts";
-import { createExternalAgent } from "./external.ts";
 import { findKeyProblem, keyVariable } from "./language-model.ts";
 import { type Environment, locateProgram } from "./process/program.ts";
 import type { ProgramTools } from "./process/program-run.ts";
@@ -168,6 +168,22 @@ export function createRegistry({
     isAvailable: (agentId) => findProblem(agentId) === undefined,
     async close() {
       await Promise.all([programs?.supervisor.close(), toolServers.close()]);
+    },
+  };
+}
+
+/**
+ * An external agent. Its sessions take no turns, so this adapter only fails: for a run that began before the catalogue
+ * made the agent external, or for a sub-agent's task.
+ */
+function createExternalAgent(id: AgentId): Agent {
+  return {
+    id,
+    yields: "abort",
+    restartable: false,
+    // biome-ignore lint/correctness/useYield: there is nothing to say
+    async *run() {
+      throw new AppError("illegal_command", `${id} is external: it takes no turns.`);
     },
   };
 }

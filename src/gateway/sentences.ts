@@ -3,7 +3,6 @@ import { type AgentId, type FloorId, type SessionId, userOf } from "../protocol/
 import type { Routed } from "../protocol/routed.ts";
 import type { Session } from "../protocol/session.ts";
 import { isAudibleState } from "../protocol/written-state.ts";
-import { isQuestion } from "../routing/question.ts";
 import { type RouteAnswer, type RouteQuestion, route } from "../routing/route.ts";
 import type { Clock } from "../shared/ports/clock.ts";
 import type { Caller } from "./access/caller.ts";
@@ -139,3 +138,6 @@ export class Sentences {
     return said !== undefined && (said.finishedAt ?? said.createdAt) >= since && isQuestion(said.content);
   }
 }
+
+/** Whether a reply ends with a question, in the scripts that mark one. */
+const isQuestion = (text: string): boolean => /[?？؟]["'”’»」』)）\s]*$/u.test(text);

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { arbiterMachine } from "../../src/actors/floor/arbiter-machine.ts";
 import { chartOf } from "../../src/actors/machine/machine-chart.ts";
-import { mermaidOf } from "../../src/actors/machine/mermaid.ts";
 import { sessionMachine } from "../../src/actors/session/session-machine.ts";
+import { mermaidOf } from "../../src/cli/machines.ts";
 import { readPage } from "./page.ts";
 
 test("docs/inside/machines.md shows the current machines", () => {

@@ -2,8 +2,8 @@ import { expect, test } from "vitest";
 import { setup } from "xstate";
 import { arbiterMachine } from "../../../src/actors/floor/arbiter-machine.ts";
 import { chartOf } from "../../../src/actors/machine/machine-chart.ts";
-import { mermaidOf } from "../../../src/actors/machine/mermaid.ts";
 import { sessionMachine } from "../../../src/actors/session/session-machine.ts";
+import { mermaidOf } from "../../../src/cli/machines.ts";
 import { COMMAND_TYPES } from "../../../src/protocol/internal/command.ts";
 import { ACTIVITIES, STATES } from "../../../src/protocol/session.ts";
 
