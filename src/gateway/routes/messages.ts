@@ -16,17 +16,20 @@ import type { BlobStore, ConnectionRow } from "../../store/store.ts";
 import type { Caller } from "../access/caller.ts";
 import { chatCommand, newTarget, type Target, userZoneOf } from "../chat-commands.ts";
 import { toAppError } from "../http/problem.ts";
-import type { Identity } from "../idempotent-commands.ts";
+import type { Identity, Write } from "../idempotent-commands.ts";
 import type { Routes, TurnContext } from "../route-context.ts";
 import type { Sentences } from "../sentences.ts";
 import { type Connections, liveSlots } from "../streams/connections.ts";
 import { TurnAnswer, turnAnswer } from "./command-answer.ts";
 
 /**
- * What a message is for, as far as it was found: the readers that receive a failure, in addition to the caller. A
- * session is set only after the caller was allowed to see it, or if the message creates it.
+ * A message that is being carried out, and what it is for, as far as that was found: the readers that receive a
+ * failure, in addition to the caller. A session is set only after the caller was allowed to see it, or if the message
+ * creates it.
  */
-interface Resolved {
+interface Asked<M extends ClientMessage = ClientMessage> {
+  readonly message: M;
+  readonly identity: Identity;
   connection?: ConnectionRow | undefined;
   target?: Target | undefined;
 }
@@ -36,8 +39,6 @@ export type RollBack = (identity: Identity, id: SessionId, messageIndex: number)
 
 /** The error of a message that failed. `outcome`: what it is answered with in place of the error. */
 export type FailedMessage = (message: ClientMessage, error: AppError) => { error: AppError; outcome?: SwitchOutcome };
-
-type RollbackMessage = Extract<ClientMessage, { type: "rollback" }>;
 
 /** Failures whose event lists the available agents. */
 const AGENT_ERRORS: ReadonlySet<ErrorCode> = new Set([
@@ -109,17 +110,150 @@ export function messageRoutes(app: Routes, context: Context): void {
     if (message.type === "heartbeat") return renewLease(caller, message.sessionId, request.trace);
     if (message.type === "played") return notePlayed(caller, message, request.trace);
     const identity = await commands.identify(caller, request, message);
-    const resolved: Resolved = {};
-    if (message.type === "rollback") return rollBack(message, identity, resolved);
+    if (message.type === "rollback") return rollBack({ message, identity });
+    const asked: Asked = { message, identity };
     try {
-      return await answer(message, identity, resolved);
+      return await answer(asked);
     } catch (thrown) {
       const { error, outcome } = context.failed(message, toAppError(thrown));
-      await notify(error.code, error.message, identity, resolved);
+      await notify(error.code, error.message, asked);
       if (!outcome) throw error;
       return { success: true as const, outcome };
     }
   });
+
+  async function answer(asked: Asked): Promise<z.infer<typeof MessageAnswer>> {
+    const { message, identity } = asked;
+    const { caller } = identity;
+    const made = commands.deriveId<SessionId>(identity, "session");
+    const findMade = () => context.visibleTo(caller).findLiving(made);
+    const reply = await commands.carryOut(identity, () => planWrite(asked), {
+      connection: () => connections.forNewSession(message.connectionId, caller.ownerId),
+      find: async ({ sessionId }) => (sessionId === made ? findMade() : undefined),
+    });
+    const { outcome, routed, sessionId } = reply;
+    // Undefined for a repeat, which gets the first answer.
+    const { target } = asked;
+    if (target && outcome?.errorCode) await notify(outcome.errorCode, outcome.message ?? "", asked);
+    const created = sessionId === made ? (target ?? (await findMade())) : undefined;
+    const user = created && { userId: userOf(created.floorId) };
+    return { ...turnAnswer(context, reply, user), ...(outcome && { outcome }), ...(routed && { routed }) };
+  }
+
+  async function planWrite(asked: Asked): Promise<Write> {
+    const { message } = asked;
+    const target = await findTarget(asked);
+    const command = await commandOf(asked, target);
+    return { floorId: target.floorId, command, ifSeq: "ifSeq" in message ? message.ifSeq : undefined };
+  }
+
+  /**
+   * The named session, or else the one bound last, unless the message says `null`. A chat without either creates a
+   * session, or goes on in the one that `routing` names.
+   */
+  async function findTarget(asked: Asked): Promise<Target> {
+    const { message, identity } = asked;
+    const { caller } = identity;
+    const { connectionId } = message;
+    const connection = connectionId === undefined ? undefined : await connections.find(connectionId, caller.ownerId);
+    asked.connection = connection;
+    const sessionId = await findNamed(asked);
+    if (sessionId !== undefined) {
+      asked.target = await context.visibleTo(caller).locate(sessionId);
+      return asked.target;
+    }
+    if (message.type !== "chat" && message.type !== "image") throw new AppError("session_not_found");
+    const { agentId, workspaceId, locale = identity.locale } = message;
+    const wanted = { agentId, ...userZoneOf(message, connection), workspaceId, locale };
+    const target = newTarget(caller, commands.deriveId(identity, "session"), wanted);
+    asked.target = agentId === undefined ? await sentences.route(caller, message.content, target) : target;
+    return asked.target;
+  }
+
+  /** The session that a message names, or that its connection is bound to. */
+  async function findNamed({ message, identity, connection }: Asked): Promise<SessionId | undefined> {
+    if (message.sessionId === null) return undefined;
+    if (message.sessionId !== undefined) return message.sessionId;
+    const isAnswer = message.type === "tool_confirmation_response" || message.type === "user_question_response";
+    // A client may have several sessions that ask, and name the question alone.
+    const asking = isAnswer ? await context.visibleTo(identity.caller).asking(message.requestId) : undefined;
+    return asking?.sessionId ?? (connection && liveSlots(connection).at(-1)?.sessionId);
+  }
+
+  async function commandOf({ message, identity }: Asked, target: Target): Promise<Command> {
+    const { sessionId } = target;
+    switch (message.type) {
+      case "chat":
+      case "image":
+        return chatCommand(context, message, target, identity);
+      case "abort":
+      case "pause":
+      case "resume":
+      case "archive":
+        return { type: `session.${message.type}`, sessionId };
+      case "switch_agent":
+        return { type: "session.switch_agent", sessionId, agentId: message.agentId };
+      case "tool_confirmation_response": {
+        const { requestId, response } = message;
+        return { type: "session.answer", sessionId, requestId, answer: confirmationAnswer(requestId, response) };
+      }
+      case "user_question_response": {
+        const { requestId, response } = message;
+        return { type: "session.answer", sessionId, requestId, answer: questionAnswer(requestId, response) };
+      }
+      default:
+        throw new AppError("bad_request");
+    }
+  }
+
+  /** Its event has the outcome too, also for a repeat, because clients wait for the event. */
+  async function rollBack(
+    asked: Asked<Extract<ClientMessage, { type: "rollback" }>>,
+  ): Promise<z.infer<typeof TurnAnswer>> {
+    const { message, identity } = asked;
+    try {
+      const target = await findTarget(asked);
+      if (!context.rollBack) throw new AppError("bad_request");
+      const reply = await context.rollBack(identity, target.sessionId, message.rollback.messageIndex);
+      await send(asked, "rollback_result", { success: true, sessionId: reply.sessionId });
+      return turnAnswer(context, reply);
+    } catch (thrown) {
+      const error = toAppError(thrown);
+      const sessionId = asked.target?.sessionId ?? message.sessionId;
+      await send(asked, "rollback_result", { success: false, sessionId, error: error.message });
+      throw error;
+    }
+  }
+
+  /** Report the failure on a stream too. */
+  async function notify(errorCode: ErrorCode, text: string, asked: Asked): Promise<void> {
+    // What the caller may not see is not named. A new session does not exist yet.
+    const isKnown = errorCode !== "session_not_found" && !asked.target?.creates;
+    const isAboutAgents = AGENT_ERRORS.has(errorCode);
+    const data = { errorCode, message: text, ...(isAboutAgents && { availableAgents: listAgents(context.catalog()) }) };
+    const isUnread = !isKnown || errorCode === "session_archived";
+    await send(isKnown ? asked : { ...asked, target: undefined }, "error", data, isUnread);
+  }
+
+  /**
+   * Send an event that is not logged to the connection whose stream reports what became of a message: the named one.
+   * Clients of other servers name none and wait for the event: theirs is the caller's own that counts for such
+   * requests, if it is bound to the session, or if nobody reads the session's stream. Other readers did not ask.
+   */
+  async function send(
+    { identity, connection: named, target }: Asked,
+    type: "error" | "rollback_result",
+    data: object,
+    isUnread = target === undefined,
+  ): Promise<void> {
+    const own = named ? undefined : await connections.openOf(identity.caller.ownerId);
+    const isOwn = isUnread || own?.slots.some(({ sessionId }) => sessionId === target?.sessionId);
+    const connection = named ?? (isOwn ? own : undefined);
+    if (!connection) return;
+    const about = target && { sessionId: target.sessionId };
+    const json = envelopeJson({ type, json: JSON.stringify(data), at: context.clock.now(), ...about });
+    await connections.send(connection.id, { kind: "live", body: json });
+  }
 
   /**
    * Renew a session's lease. It is idempotent by nature, so it needs no key and leaves no receipt. Without leases in
@@ -160,158 +294,5 @@ export function messageRoutes(app: Routes, context: Context): void {
     const command = { type: "session.played", sessionId, messageId, upTo } as const;
     const { playedUpTo } = await commands.renew(caller, floorId, command, trace);
     return { success: true, sessionId, messageId, ...(playedUpTo !== undefined && { playedUpTo }) };
-  }
-
-  /** Its event has the outcome too, also for a repeat, because clients wait for the event. */
-  async function rollBack(
-    message: RollbackMessage,
-    identity: Identity,
-    resolved: Resolved,
-  ): Promise<z.infer<typeof TurnAnswer>> {
-    const { rollback } = message;
-    try {
-      const target = await findTarget(message, identity, resolved);
-      if (!context.rollBack) throw new AppError("bad_request");
-      const reply = await context.rollBack(identity, target.sessionId, rollback.messageIndex);
-      await send(identity, resolved, "rollback_result", { success: true, sessionId: reply.sessionId });
-      return turnAnswer(context, reply);
-    } catch (thrown) {
-      const error = toAppError(thrown);
-      const sessionId = resolved.target?.sessionId ?? message.sessionId;
-      await send(identity, resolved, "rollback_result", { success: false, sessionId, error: error.message });
-      throw error;
-    }
-  }
-
-  async function answer(
-    message: ClientMessage,
-    identity: Identity,
-    resolved: Resolved,
-  ): Promise<z.infer<typeof MessageAnswer>> {
-    const { caller } = identity;
-    const plan = async () => {
-      const target = await findTarget(message, identity, resolved);
-      const command = await commandOf(message, target, identity);
-      return { floorId: target.floorId, command, ifSeq: "ifSeq" in message ? message.ifSeq : undefined };
-    };
-    const made = commands.deriveId<SessionId>(identity, "session");
-    const findMade = () => context.visibleTo(caller).findLiving(made);
-    const reply = await commands.carryOut(identity, plan, {
-      connection: () => connections.forNewSession(message.connectionId, caller.ownerId),
-      find: async ({ sessionId }) => (sessionId === made ? findMade() : undefined),
-    });
-    const { outcome, routed, sessionId } = reply;
-    // Undefined for a repeat, which gets the first answer.
-    const { target } = resolved;
-    if (target && outcome?.errorCode) {
-      await notify(outcome.errorCode, outcome.message ?? "", identity, resolved);
-    }
-    const created = sessionId === made ? (target ?? (await findMade())) : undefined;
-    const user = created && { userId: userOf(created.floorId) };
-    return { ...turnAnswer(context, reply, user), ...(outcome && { outcome }), ...(routed && { routed }) };
-  }
-
-  /**
-   * The connection whose stream reports what became of a message: the named one. Clients of other servers name none and
-   * wait for the event: theirs is the caller's own that counts for such requests, if it is bound to the session, or if
-   * nobody reads the session's stream. Other readers of the session did not ask.
-   */
-  async function heardBy(
-    { caller }: Identity,
-    { connection, target }: Resolved,
-    isUnread: boolean,
-  ): Promise<ConnectionRow | undefined> {
-    if (connection) return connection;
-    const own = await connections.openOf(caller.ownerId);
-    return isUnread || own?.slots.some(({ sessionId }) => sessionId === target?.sessionId) ? own : undefined;
-  }
-
-  /**
-   * The named session, or else the one bound last, unless the message says `null`. A chat without either creates a
-   * session, or goes on in the one that `routing` names.
-   * @param resolved filled with what is found
-   */
-  async function findTarget(message: ClientMessage, identity: Identity, resolved: Resolved): Promise<Target> {
-    const { caller } = identity;
-    const { connectionId } = message;
-    const connection = connectionId === undefined ? undefined : await connections.find(connectionId, caller.ownerId);
-    resolved.connection = connection;
-    const sessionId = await findNamed(message, caller, connection);
-    if (sessionId !== undefined) {
-      resolved.target = await context.visibleTo(caller).locate(sessionId);
-      return resolved.target;
-    }
-    if (message.type !== "chat" && message.type !== "image") throw new AppError("session_not_found");
-    const { agentId, workspaceId, locale = identity.locale } = message;
-    const wanted = { agentId, ...userZoneOf(message, connection), workspaceId, locale };
-    const target = newTarget(caller, commands.deriveId(identity, "session"), wanted);
-    resolved.target = agentId === undefined ? await sentences.route(caller, message.content, target) : target;
-    return resolved.target;
-  }
-
-  /** The session that a message names, or that its connection is bound to. */
-  async function findNamed(
-    message: ClientMessage,
-    caller: Caller,
-    connection: ConnectionRow | undefined,
-  ): Promise<SessionId | undefined> {
-    if (message.sessionId === null) return undefined;
-    if (message.sessionId !== undefined) return message.sessionId;
-    const isAnswer = message.type === "tool_confirmation_response" || message.type === "user_question_response";
-    // A client may have several sessions that ask, and name the question alone.
-    const asking = isAnswer ? await context.visibleTo(caller).asking(message.requestId) : undefined;
-    return asking?.sessionId ?? (connection && liveSlots(connection).at(-1)?.sessionId);
-  }
-
-  async function commandOf(message: ClientMessage, target: Target, identity: Identity): Promise<Command> {
-    const { sessionId } = target;
-    switch (message.type) {
-      case "chat":
-      case "image":
-        return chatCommand(context, message, target, identity);
-      case "abort":
-      case "pause":
-      case "resume":
-      case "archive":
-        return { type: `session.${message.type}`, sessionId };
-      case "switch_agent":
-        return { type: "session.switch_agent", sessionId, agentId: message.agentId };
-      case "tool_confirmation_response": {
-        const { requestId, response } = message;
-        return { type: "session.answer", sessionId, requestId, answer: confirmationAnswer(requestId, response) };
-      }
-      case "user_question_response": {
-        const { requestId, response } = message;
-        return { type: "session.answer", sessionId, requestId, answer: questionAnswer(requestId, response) };
-      }
-      default:
-        throw new AppError("bad_request");
-    }
-  }
-
-  /** Report the failure on a stream too. */
-  async function notify(errorCode: ErrorCode, text: string, identity: Identity, resolved: Resolved): Promise<void> {
-    const { connection, target } = resolved;
-    // What the caller may not see is not named. A new session does not exist yet.
-    const isKnown = errorCode !== "session_not_found" && !target?.creates;
-    const isAboutAgents = AGENT_ERRORS.has(errorCode);
-    const data = { errorCode, message: text, ...(isAboutAgents && { availableAgents: listAgents(context.catalog()) }) };
-    const isUnread = !isKnown || errorCode === "session_archived";
-    await send(identity, { connection, target: isKnown ? target : undefined }, "error", data, isUnread);
-  }
-
-  /** Send an event that is not logged to the connection that hears of the message, if there is one. */
-  async function send(
-    identity: Identity,
-    resolved: Resolved,
-    type: "error" | "rollback_result",
-    data: object,
-    isUnread = resolved.target === undefined,
-  ): Promise<void> {
-    const connection = await heardBy(identity, resolved, isUnread);
-    if (!connection) return;
-    const about = resolved.target && { sessionId: resolved.target.sessionId };
-    const json = envelopeJson({ type, json: JSON.stringify(data), at: context.clock.now(), ...about });
-    await connections.send(connection.id, { kind: "live", body: json });
   }
 }
