@@ -169,8 +169,8 @@ export const PLANTED: readonly PlantedFault[] = [
   time("hours over midnight belong to both days", [HOURS, "isOn(weekdayBefore(today))", "isOn(today)"]),
   time("clocks are never changed for summer", [
     "shared/wall-clock.ts",
-    "    const parts = this.#format.formatToParts(instant);",
-    "    const winter = instant - ((instant - Date.UTC(2026, 0, 5, 12)) % 86_400_000) - Math.floor((instant - Date.UTC(2026, 0, 5, 12)) / 86_400_000) * 86_400_000;\n    if (instant !== winter) return this.shownAt(winter) + (instant - winter);\n    const parts = this.#format.formatToParts(instant);",
+    "    const parts = this.#format.formatToParts(minute * MINUTE_MS);",
+    "    const winter = Date.UTC(2026, 0, 5, 12) / MINUTE_MS;\n    if (minute !== winter) return minute * MINUTE_MS + (this.#shownIn(winter) - winter * MINUTE_MS);\n    const parts = this.#format.formatToParts(minute * MINUTE_MS);",
   ]),
   time("only a week of January is explored", [
     "policy/hour-combinations.ts",
