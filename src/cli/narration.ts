@@ -37,8 +37,9 @@ export interface NarrationContext {
 /**
  * Describe what happened on a floor: which agent got it, which lost it and why, and what was said.
  *
- * @param received the events of its sessions, including texts, in the order in which a connection received them
- * @param floor the floor's own events: only they contain a refusal that left no session
+ * @param received the events of its sessions, including texts, in the order in which a connection received them; or a
+ *   whole log
+ * @param floor further events of the floor: only they contain a refusal that left no session
  */
 export function narrate(
   received: readonly ServerEvent[],

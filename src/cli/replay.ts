@@ -191,8 +191,7 @@ const labelled = (label: string, lines: readonly string[]): string[] =>
 
 /** What happened at this moment, in lines. */
 function storyOf(events: readonly LoggedServerEvent[], at: number): string[] {
-  const ofSessions = events.filter((event) => event.type !== "arbitration" || event.sessionId !== undefined);
-  const narrated = narrate(ofSessions, events, (agentId) => agentId);
+  const narrated = narrate(events, [], (agentId) => agentId);
   const lines = narrated.filter((line) => line.at === at && line.text !== "…");
   const timeOf = (time: number) => new Date(time).toISOString().slice(11, 19);
   const layout = { width: WIDTH - 12, maxLines: 2, timeOf, nameOf: (name: string) => name, paint: plainPaint };

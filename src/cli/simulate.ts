@@ -172,12 +172,7 @@ function textOf(script: Script, played: Play, paint: Paint): string[] {
   );
   print();
   const timeOf = (at: number) => new Date(clock.shownAt(at)).toISOString().slice(11, 19);
-  const shown = named(events);
-  const narrated = narrate(
-    shown.filter((event) => event.type !== "arbitration" || event.sessionId !== undefined),
-    shown,
-    (agentId) => agentId,
-  );
+  const narrated = narrate(named(events), [], (agentId) => agentId);
   const kept = narrated.filter(({ text }) => text !== "…");
   const head = kept.slice(0, MAX_EVENTS_SHOWN);
   const layout = { width: WIDTH, maxLines: MAX_LINES, timeOf, nameOf: (name: string) => name, paint };

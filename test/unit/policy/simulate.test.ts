@@ -557,6 +557,19 @@ describe("sentences", () => {
     expect(decisions.filter(({ outcome }) => outcome === "rejected")).toHaveLength(1);
   });
 
+  test("the story tells once who hears a sentence, also where that is nobody or leaves no session", async () => {
+    const agents = "agents: [{ name: phone, priority: 90, adapter: { kind: external } }, { name: chat }]";
+    const routing = "routing: [{ says: mhm, ignore: true }, { says: joke, agent: chat }]";
+    const catalogue = await writeTemporary("agents.yaml", `${agents}\n${routing}`, onTestFinished);
+    const steps = ["asks: phone", "hears: mhm", "hears: a joke"].map((step) => `{ after: 2s, ${step} }`);
+    const script = `{ catalogue: "${catalogue}", steps: [${steps}] }`;
+    const { printed } = await run(await writeTemporary("script.yaml", script, onTestFinished));
+    expect(printed.split("\n").filter((line) => line.includes("‹"))).toEqual([
+      "00:00:04         ‹ nobody hears the sentence: row 1 of routing fits it",
+      "00:00:06  chat   ‹ hears the sentence: row 2 of routing fits it",
+    ]);
+  });
+
   test("an expectation of another agent fails, and says which row decided", () => {
     const script = `steps: [{ at: "08:00", hears: a joke, expect: { agent: dialog } }]`;
     expect(failures(playText(script, catalog))).toEqual([[1, "chat hears it, by row 2"]]);
