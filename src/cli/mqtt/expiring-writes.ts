@@ -1,11 +1,12 @@
+import { failureOf } from "../../client/client-error.ts";
 import { delay } from "../../client/delay.ts";
 import { type Client, type ClientOptions, createClient } from "../../client/interlock-client.ts";
 
 /** A client for one request of the broker, which may expire while it is carried out. */
 export interface ExpiringWrites {
   readonly client: Client;
-  /** Whether a write may have reached the node. */
-  readonly wasSent: () => boolean;
+  /** Whether a write may have been carried out. */
+  readonly mayBeDone: () => boolean;
 }
 
 /**
@@ -14,7 +15,7 @@ export interface ExpiringWrites {
  */
 export function expiringWrites(options: ClientOptions, expiry: AbortSignal): ExpiringWrites {
   const { fetch: send = fetch, delay: pause = delay } = options;
-  let wasSent = false;
+  let mayBeDone = false;
   const client = createClient({
     ...options,
     fetch: async (input, init) => {
@@ -22,10 +23,10 @@ export function expiringWrites(options: ClientOptions, expiry: AbortSignal): Exp
       const isWrite = init?.method !== "GET";
       try {
         const response = await send(input, init);
-        wasSent ||= isWrite;
+        mayBeDone ||= isWrite && !(await isDeferred(response));
         return response;
       } catch (error) {
-        wasSent ||= isWrite && !isRefused(error);
+        mayBeDone ||= isWrite && !isRefused(error);
         throw error;
       }
     },
@@ -34,7 +35,14 @@ export function expiringWrites(options: ClientOptions, expiry: AbortSignal): Exp
       expiry.throwIfAborted();
     },
   });
-  return { client, wasSent: () => wasSent };
+  return { client, mayBeDone: () => mayBeDone };
+}
+
+/** The node has begun nothing. With an answer for each of several floors this is not known. */
+async function isDeferred(response: Response): Promise<boolean> {
+  if (response.ok) return false;
+  const { code, facts } = await failureOf(response.clone());
+  return (code === "busy" || code === "too_many_requests") && facts.zones === undefined;
 }
 
 /** Nothing listens at the address. */

@@ -281,7 +281,7 @@ function expiryOf({ expiresInS }: BrokerMessage): AbortSignal | undefined {
 /** The reply to a request of which the node has not told the outcome before its expiry. */
 function expiredReply(writes: ExpiringWrites | undefined) {
   const outcome = "failed";
-  if (!writes?.wasSent()) return { outcome, reason: "expired", say: "It has expired." } as const;
+  if (!writes?.mayBeDone()) return { outcome, reason: "expired", say: "It has expired." } as const;
   const say = `It has expired, and the node did not answer in time. ${UNKNOWN}`;
   return { outcome, reason: "unreachable", say } as const;
 }

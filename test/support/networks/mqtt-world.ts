@@ -500,7 +500,7 @@ export class MqttWorld {
     void bridgeBroker({
       client: this.node.client(() => bridge.isDead),
       // Its file has no requests.
-      writesUntil: () => ({ client: this.node.client(() => bridge.isDead), wasSent: () => false }),
+      writesUntil: () => ({ client: this.node.client(() => bridge.isDead), mayBeDone: () => false }),
       file: this.file,
       kept: {
         of: (id) => this.#kept.get(id),

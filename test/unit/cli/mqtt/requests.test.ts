@@ -82,6 +82,29 @@ test("if nothing listens at the node's address until then, it has expired", asyn
   expect(reply).toMatchObject({ outcome: "failed", reason: "expired" });
 });
 
+test.each(["busy", "too_many_requests"])(
+  "if the node has only answered %s until then, it has expired",
+  async (errorCode) => {
+    const status = errorCode === "busy" ? 503 : 429;
+    const answer = { success: false, errorCode, error: "Later.", retryable: true };
+    const { reply } = await ask("request", { agent: "bell" }, async () => Response.json(answer, { status }));
+    expect(reply).toMatchObject({ outcome: "failed", reason: "expired", say: "It has expired." });
+  },
+);
+
+test.each([
+  ["its node", { success: false, errorCode: "unavailable", error: "Not known yet.", retryable: true }, 503],
+  ["a proxy before it", "Bad Gateway", 502],
+  [
+    "one of its floors",
+    { ...{ success: false, errorCode: "busy", error: "Later.", retryable: true }, zones: [{}] },
+    503,
+  ],
+])("if %s does not know until then, the reply says so", async (_, answer, status) => {
+  const { reply } = await ask("request", { agent: "bell" }, async () => Response.json(answer, { status }));
+  expect(reply).toMatchObject({ outcome: "failed", reason: "unreachable", say: expect.stringMatching(/not known\.$/) });
+});
+
 test("what would change a session is not begun after the expiry", async () => {
   const { reply, sent } = await ask("end", { sessionId: "s1" }, async (_, expiry) => {
     await expired(expiry);
