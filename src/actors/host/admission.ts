@@ -194,19 +194,12 @@ export interface Admission {
   catalog: Catalog;
   /** The replies of `loadNamed`. */
   decided: LoadedReplies | undefined;
-  /** Turns that would exceed a budget (rule C35). */
-  overBudget: ReadonlyMap<RunId, BudgetRefusal>;
 }
 
 /** The reply to a command that the machines are not asked about; undefined: it may act. */
-export function replyBefore(pending: BatchedCommand, { actors, catalog, decided, overBudget }: Admission) {
+export function replyBefore(pending: BatchedCommand, { actors, catalog, decided }: Admission) {
   const { envelope } = pending;
-  return (
-    refuseForeign(envelope, actors) ??
-    refuseCritical(envelope, catalog, actors) ??
-    decided?.get(pending) ??
-    refuseSpent(envelope, overBudget)
-  );
+  return refuseForeign(envelope, actors) ?? refuseCritical(envelope, catalog, actors) ?? decided?.get(pending);
 }
 
 /**
@@ -279,8 +272,8 @@ export function refuseStale(
   return seq === ifSeq ? undefined : { ok: false, code: "stale", facts: { seq, ...(session && { session }) } };
 }
 
-/** Refuse a command whose turn would begin and exceed a budget. It changes nothing else. */
-function refuseSpent({ command }: Envelope, refused: ReadonlyMap<RunId, BudgetRefusal>): Reply | undefined {
+/** Refuse a command whose turn would begin and exceed a budget (rule C35). */
+export function refuseSpent(command: Command, refused: ReadonlyMap<RunId, BudgetRefusal>): Reply | undefined {
   const refusal = "turn" in command && command.turn ? refused.get(command.turn.runId) : undefined;
   if (!refusal) return undefined;
   const { message, retryAfterMs, spent } = refusal;

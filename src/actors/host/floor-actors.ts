@@ -59,7 +59,7 @@ const isCreationOf = ({ type, sessionId }: LoggedEvent, id: SessionId | undefine
   type === "session_created" && sessionId === id;
 
 /** Whether the sentence was heard or refused, its sender learns who was to hear it. */
-const withRouted = (reply: Reply, routed: Routed): Reply =>
+export const withRouted = (reply: Reply, routed: Routed): Reply =>
   reply.ok ? { ...reply, routed } : { ...reply, facts: { ...reply.facts, routed } };
 
 const SESSION = new MachinePlayer<typeof sessionMachine, SessionStep>(sessionMachine);
@@ -297,10 +297,17 @@ export class FloorActors {
     const event: LoggedEvent = { type: "routed", data, ...(isThere && { sessionId: session.id }) };
     const created = facts.findIndex((fact) => fact.type === "event" && isCreationOf(fact.event, sessionId));
     facts.splice(created < 0 ? begun : created + 1, 0, { type: "event", event });
-    if (!data.asked) return;
-    const ownerId = session ? payerOf(session.machineState.context) : (userOf(this.#floorId) ?? "");
-    for (const { agent: agentId, usage } of data.asked)
-      facts.push({ type: "tokens.used", used: { ownerId, agentId, usage } });
+    facts.push(...this.tokensOf(data, sessionId));
+  }
+
+  /**
+   * What the router agents of a sentence used, which its session's owner pays.
+   * @param newOwner of the session that it was to create
+   */
+  tokensOf({ asked = [] }: Routed, sessionId: SessionId | undefined, newOwner?: string): CommandResult["facts"] {
+    const session = sessionId === undefined ? undefined : this.#sessions[sessionId];
+    const ownerId = session ? payerOf(session.machineState.context) : (newOwner ?? userOf(this.#floorId) ?? "");
+    return asked.map(({ agent: agentId, usage }) => ({ type: "tokens.used", used: { ownerId, agentId, usage } }));
   }
 
   /** The present states of the sessions that changed since the last call. */

@@ -11,11 +11,11 @@ import type { Logger } from "../../shared/ports/logger.ts";
 import type { Span, Trace, Tracer } from "../../shared/ports/tracer.ts";
 import type { BudgetCount, OverBudget, Receipt, ReceiptStore, SessionRow } from "../../store/store.ts";
 import type { BudgetRefusal, DeadlineSources, Given } from "../facts.ts";
-import { type BatchedCommand, loadNamed, type NamedRows, refuseStale, replyBefore } from "./admission.ts";
+import { type BatchedCommand, loadNamed, type NamedRows, refuseSpent, refuseStale, replyBefore } from "./admission.ts";
 import type { Announcer } from "./announcer.ts";
 import { BudgetSpent, budgetCounts, type CountedTurns, countedTogether, refusedTurns } from "./budgets.ts";
 import { Departure } from "./departure.ts";
-import type { FloorActors } from "./floor-actors.ts";
+import { type FloorActors, withRouted } from "./floor-actors.ts";
 import { checkPlayed } from "./heard-position.ts";
 import { Ledger, type NoticesOf } from "./ledger.ts";
 import { type Activation, CommitConflict, type LedgerState, loadActivation, loadRow } from "./snapshot.ts";
@@ -144,14 +144,26 @@ export class LoadedFloor {
     const { actors } = activation;
     const loading = loadNamed(commands, activation, ledger, this.#options.store);
     const decided = loading && (await loading);
-    const admission = { actors, catalog: this.#options.catalog(), decided, overBudget: this.#overBudget };
+    const admission = { actors, catalog: this.#options.catalog(), decided };
     return commands.map((pending) => {
       const { envelope } = pending;
       const reply =
-        replyBefore(pending, admission) ?? departure?.refusal ?? this.#applyOne(pending, activation, ledger, departure);
+        replyBefore(pending, admission) ??
+        this.#refuseSpent(envelope, activation, ledger) ??
+        departure?.refusal ??
+        this.#applyOne(pending, activation, ledger, departure);
       if (envelope.caller !== undefined) ledger.addReceipt(this.#receipt(pending, reply));
       return reply;
     });
+  }
+
+  /** Refuse a command whose turn would exceed a budget. It changes nothing, but what its router agents used counts. */
+  #refuseSpent({ command }: Envelope, { actors, state }: Activation, ledger: Ledger): Reply | undefined {
+    const refusal = refuseSpent(command, this.#overBudget);
+    if (!refusal || command.type !== "session.chat" || !command.routed) return refusal;
+    const { routed, sessionId, session } = command;
+    ledger.write(actors.tokensOf(routed, sessionId, session?.ownerId), this.#givenBeforeDue(state).now);
+    return withRouted(refusal, routed);
   }
 
   /** Commit what the ledger has, and announce it. @returns whether there was anything */

@@ -26,17 +26,19 @@ interface Saying {
   user?: string;
   locale?: string;
   commandId?: string;
+  routed?: object;
 }
 
 /** A session's turn, the first of which creates it. */
 function say(
   stage: HostStage,
   run: string,
-  { sessionId = "a", agentId = "chat", user = "ann", locale = "en", ...asking }: Saying = {},
+  { sessionId = "a", agentId = "chat", user = "ann", locale = "en", routed, ...asking }: Saying = {},
 ) {
   const session = { sessionId, agentId, userId: user, ownerId: "ann", locale };
   const turn = { messageId: `m-${run}`, runId: run, content: "Hello" };
-  return stage.ask({ type: "session.chat", sessionId, turn, session } as never, { floorId: `u:${user}`, ...asking });
+  const command = { type: "session.chat", sessionId, turn, session, ...(routed && { routed }) };
+  return stage.ask(command as never, { floorId: `u:${user}`, ...asking });
 }
 
 /** The turn of another session of ann, on a floor of its own. */
@@ -104,6 +106,21 @@ test("a refused turn says when to come again, in the session's language, and cha
   expect([await sessionOf(stage, "a"), (await sessionOf(stage, "music"))?.state]).toEqual([undefined, "active"]);
   await stage.clock.advance(HOUR - 60_000);
   expect(await say(stage, "r4")).toMatchObject({ ok: true });
+});
+
+test("a refused turn whose sentence was routed says who was to hear it, and what its router used counts, once", async () => {
+  const usage = { prompt_tokens: 30, completion_tokens: 2, total_tokens: 32 };
+  const routed = { agent: "chat", by: "ask", row: 1, alternatives: [], asked: [{ agent: "news", usage }], took: 1 };
+  for (const tokens of [64, 65]) {
+    const stage = await open({ ...runsOf(1), agent: "chat" }, { per: "agent", agent: "news", tokens, within: "1h" });
+    expect(await say(stage, "r1", { routed })).toMatchObject({ ok: true, routed });
+    const refused = await sayElsewhere(stage, "r2", { routed, commandId: "second" });
+    expect(refused).toMatchObject({ code: "budget_exhausted", facts: { budget: { per: "owner" }, routed } });
+    expect(await sayElsewhere(stage, "r2", { routed, commandId: "second" })).toEqual(refused);
+    // The router's answers have used 64.
+    const { ok } = await sayElsewhere(stage, "r3", { agentId: "news" });
+    expect(ok).toBe(tokens > 64);
+  }
 });
 
 test("a repeat, a failed turn and a claim that is tried again count once", async () => {

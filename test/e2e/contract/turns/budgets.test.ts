@@ -7,12 +7,18 @@ const adapter = { kind: "scripted", replies: [{ say: ["Hello."], usage: { input:
 const agents = [
   { name: "talk", adapter },
   { name: "brief", adapter },
+  { name: "router", adapter: { ...adapter, replies: [{ ...adapter.replies[0], say: ["talk"] }] } },
 ];
 const budgets = [
   { per: "owner", agent: "talk", runs: 2, within: "1d" },
   { per: "owner", agent: "brief", tokens: 42, within: "2h" },
 ];
-const catalog = { default_agent: "talk", policy: { ties: "newest" }, budgets };
+/** Only a sentence that names no agent, and is not the one of the other tests, is asked about. */
+const routing = [
+  { says: "^Hi$", agent: "talk" },
+  { ask: "router", among: ["talk"], within: "30s" },
+];
+const catalog = { default_agent: "talk", policy: { ties: "newest" }, budgets, routing };
 const TODAY = new Date().toISOString().slice(0, 10);
 
 const node = await NodeUnderTest.start({ agents, catalog });
@@ -65,6 +71,19 @@ test("a turn beyond a budget of runs is refused with what is used up and when it
   expect((await accepted(node.get(`/session/list?userId=${user.userId}`))).total).toBe(1);
   expect(await countOf()).toBe(before + 1);
   await accepted(sayAnew(new E2eClient(node), "talk"));
+});
+
+test("a refused sentence says who was to hear it, and what its router used is its user's on this day", async () => {
+  const user = new E2eClient(node);
+  await spend(user, "talk", 2);
+  const sentence = { type: "chat", content: "Tell me a story", userId: user.userId, zone: "never-used" };
+  expect(await refused(user.send(sentence))).toMatchObject({
+    errorCode: "budget_exhausted",
+    routed: { agent: "talk", by: "ask", asked: [{ agent: "router", usage: { total_tokens: 42 } }] },
+  });
+  const used = { runs: 0, input: 30, output: 12, tokens: 42 };
+  const { body } = await node.get("/usage?agentId=router");
+  expect(body).toMatchObject({ usage: [{ day: TODAY, ownerId: user.userId, agentId: "router", ...used }] });
 });
 
 test("tokens count when the provider has reported them", async () => {
