@@ -38,20 +38,6 @@ async function expectCancelled(talk: Talk, runId: string): Promise<void> {
 }
 
 describeDeployments("a cancel", { catalog: () => CATALOG }, (deployment) => {
-  test("an abort before the provider's first token releases the connection, and the next turn is answered", async () => {
-    const talk = await Talk.open(deployment, "model");
-    provider.willReply({ kind: "stream", ending: "never" });
-    const asked = provider.nextRequest();
-    const runId = await talk.say("hello");
-    const { closed } = await asked;
-    await abort(talk);
-    await expectCancelled(talk, runId);
-    await closed;
-    provider.willReply(says("Here."));
-    await talk.ask("are you there?");
-    expect((await talk.messages()).map(({ content }) => content)).toEqual(["hello", "are you there?", "Here."]);
-  });
-
   test("an abort in the first chunk keeps the text so far, and releases the connection", async () => {
     const talk = await Talk.open(deployment, "model");
     provider.willReply({ ...says("Once upon"), ending: "never" });

@@ -85,24 +85,6 @@ test("a reservation is in the floor's view, its log and the list of floors until
   expect(await cid.floor()).not.toHaveProperty("reserved");
 });
 
-test("a paused session logs each change of its activity, and keeps its place among the paused sessions", async () => {
-  const dan = new E2eClient(node);
-  const { id } = await dan.hold("general");
-  const stream = await dan.follow(id);
-  await accepted(dan.say(id, "ask"));
-  const asked = await stream.find("user_question_request");
-  expect(asked.data["expiresAt"]).toBeGreaterThan(Date.parse(asked.timestamp));
-  await dan.hold("phone");
-  expect((await stream.findState(id, "paused")).data).not.toHaveProperty("activity");
-  await accepted(dan.send({ type: "abort", sessionId: id }));
-  expect((await stream.findState(id, "paused")).data).toMatchObject({
-    from: "paused",
-    event: "abort",
-    activity: { from: "waiting", to: "idle" },
-  });
-  expect((await dan.see(id)).activity).toBe("idle");
-});
-
 interface Page {
   events: { position: string; type: string }[];
   hasMore: boolean;
