@@ -1,7 +1,6 @@
 import type { Copies } from "../copies/copies.ts";
 import type { Door, GatewayContext } from "../gateway/gateway.ts";
-import { formerClientRoutes } from "./former-clients/former-clients.ts";
-import { switchOutcomes } from "./former-clients/switch-outcomes.ts";
+import { formerClientRoutes, switchOutcomes } from "./former-clients.ts";
 import { mcpRoutes } from "./mcp/mcp-door.ts";
 import { describeOpenAiProblem } from "./openai/openai-problem.ts";
 import { openAiRoutes } from "./openai/openai-routes.ts";

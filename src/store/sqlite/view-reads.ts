@@ -26,9 +26,9 @@ import type {
   Whereabouts,
 } from "../store.ts";
 import { type SqliteEventRow, type StoredEventText, wholeEntryOf, wholeJson } from "./event-text.ts";
-import { isInBlock } from "./log-block.ts";
 import type { Query } from "./query.ts";
 import type { ReadConnection } from "./read-connection.ts";
+import { isInBlock } from "./rows/log-blocks.ts";
 
 interface LogHead {
   key: number;

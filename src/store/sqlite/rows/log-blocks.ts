@@ -1,7 +1,13 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
-import { BLOCK_BITS, isInBlock } from "../log-block.ts";
 import { prepareQuery, type Query } from "../query.ts";
 import type { KnownRows } from "./known-rows.ts";
+
+/** A block is 32 numbers of a floor's log: `floor_seq >> 5` on its floor, `event_key >> 5` in the database. */
+const BLOCK_BITS = 5;
+
+/** SQL: whether an event's key is in a block. */
+export const isInBlock = (key: string, block: string): string =>
+  `${key} BETWEEN ${block} << ${BLOCK_BITS} AND ${block} << ${BLOCK_BITS} | ${2 ** BLOCK_BITS - 1}`;
 
 /** A `floorSeq` beyond that of any event. */
 export const AFTER_ALL = Number.MAX_SAFE_INTEGER - 1;

@@ -1,9 +1,8 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { BLOB_GRACE_MS, BLOB_UNUSED_MS } from "../../retention.ts";
 import type { PruneLimits } from "../../store.ts";
-import { isInBlock } from "../log-block.ts";
 import { prepareQuery, type Query } from "../query.ts";
-import type { LogBlocks } from "./log-blocks.ts";
+import { isInBlock, type LogBlocks } from "./log-blocks.ts";
 import type { StagedWriter } from "./staged-writer.ts";
 import type { UsageWriter } from "./usage-writer.ts";
 

@@ -1,27 +1,31 @@
 import { z } from "zod";
-import { type AgentEntry, type Catalog, isOpenTo, summaryKeysOf } from "../../config/catalog/catalog.ts";
-import type { Copies } from "../../copies/copies.ts";
-import { listPoints, RollbackPoint } from "../../copies/rollback-points.ts";
-import type { Caller } from "../../gateway/access/caller.ts";
-import { newTarget } from "../../gateway/chat-commands.ts";
-import type { Identity } from "../../gateway/idempotent-commands.ts";
-import type { CommandContext, Routes } from "../../gateway/route-context.ts";
-import { FollowedSessionLog } from "../../gateway/streams/followed-log.ts";
-import type { FollowedEntry } from "../../gateway/streams/follower.ts";
-import type { Followers } from "../../gateway/streams/followers.ts";
-import type { Streams } from "../../gateway/streams/open-streams.ts";
-import { Track, type TrackReader } from "../../gateway/streams/track.ts";
-import { MAX_CONTENT } from "../../protocol/client-message.ts";
-import { AppError } from "../../protocol/errors.ts";
-import type { LoggedData } from "../../protocol/event.ts";
-import { parseFrame } from "../../protocol/frames.ts";
-import { AgentId, CommandId, type FloorId, type MessageId, Name, type Seq, SessionId } from "../../protocol/ids.ts";
-import { type Message, Usage } from "../../protocol/message.ts";
-import type { Clock } from "../../shared/ports/clock.ts";
-import { cleanText } from "../../shared/text.ts";
-import type { LogStore, MessageStore } from "../../store/store.ts";
-import { mustHaveRoom } from "../run-stream.ts";
-import { WaitingReply } from "../whole-run.ts";
+import { type AgentEntry, type Catalog, isOpenTo, listAgents, summaryKeysOf } from "../config/catalog/catalog.ts";
+import type { Copies } from "../copies/copies.ts";
+import { listPoints, RollbackPoint } from "../copies/rollback-points.ts";
+import type { Caller } from "../gateway/access/caller.ts";
+import { newTarget } from "../gateway/chat-commands.ts";
+import type { Identity } from "../gateway/idempotent-commands.ts";
+import type { CommandContext, Routes } from "../gateway/route-context.ts";
+import type { FailedMessage } from "../gateway/routes/messages.ts";
+import { FollowedSessionLog } from "../gateway/streams/followed-log.ts";
+import type { FollowedEntry } from "../gateway/streams/follower.ts";
+import type { Followers } from "../gateway/streams/followers.ts";
+import type { Streams } from "../gateway/streams/open-streams.ts";
+import { Track, type TrackReader } from "../gateway/streams/track.ts";
+import { findAgentIdFault, MAX_CONTENT } from "../protocol/client-message.ts";
+import { AppError, type ErrorCode } from "../protocol/errors.ts";
+import type { LoggedData } from "../protocol/event.ts";
+import { parseFrame } from "../protocol/frames.ts";
+import { AgentId, CommandId, type FloorId, type MessageId, Name, type Seq, SessionId } from "../protocol/ids.ts";
+import { type Message, Usage } from "../protocol/message.ts";
+import type { Clock } from "../shared/ports/clock.ts";
+import { cleanText } from "../shared/text.ts";
+import type { LogStore, MessageStore } from "../store/store.ts";
+import { mustHaveRoom } from "./run-stream.ts";
+import { WaitingReply } from "./whole-run.ts";
+
+/** Failures of `switch_agent` that are found before its session is asked. They are outcomes too. */
+const OUTCOMES: ReadonlySet<ErrorCode> = new Set(["invalid_agent_id", "invalid_agent_id_format", "session_not_found"]);
 
 const Said = z.looseObject({
   role: z.string().max(64),
@@ -227,3 +231,16 @@ export function formerClientRoutes(app: Routes, context: Context): void {
     return { advance: () => track.advance(), close, outcome: () => outcome };
   }
 }
+
+/** Answers a failed `switch_agent` as the service before this one did: with success, and the error as its outcome. */
+export const switchOutcomes =
+  (catalog: () => Catalog): FailedMessage =>
+  (message, thrown) => {
+    if (message.type !== "switch_agent") return { error: thrown };
+    // A fault in the agent's id takes precedence over a missing session.
+    const fault = thrown.code === "session_not_found" ? findAgentIdFault(message.agentId) : undefined;
+    const error = fault ? new AppError(fault) : thrown;
+    if (!OUTCOMES.has(error.code)) return { error };
+    const { code: errorCode, message: text } = error;
+    return { error, outcome: { errorCode, message: text, availableAgents: listAgents(catalog()) } };
+  };
