@@ -27,7 +27,7 @@ import {
 import { type Challenger, decide, endOfWaitDecision, wakeDecision } from "./arbitration.ts";
 import { type Contender, type Numbers, withNumbers } from "./contender.ts";
 import { acceptRepeat, addSession, type Creation, checkNewcomer } from "./creation.ts";
-import { pass, patchFlags, setFlags, stopSessions, whatIf } from "./floor-commands.ts";
+import { pass, patchFlags, refuseAgent, setFlags, stopSessions } from "./floor-commands.ts";
 import { everyone, frontOf, plainContender, without } from "./floor-state.ts";
 import {
   giveFront,
@@ -150,7 +150,7 @@ function handle(step: ArbiterStep, event: ArbiterEvent): void {
     case "floor.patch_flags":
       return patchFlags(step, event);
     case "floor.what_if":
-      return whatIf(step, event.agentId, event.locale);
+      return refuseAgent(step, event.agentId, event.locale);
     default:
       if (!/^(session|run)\./.test(event.type)) throw new TypeError(`the arbiter does not decide about ${event.type}`);
       return pass(step, event);

@@ -276,6 +276,16 @@ export function wakeDecision(contender: Contender, reason: "resumed" | "dequeued
   return recorder(contender, agents)("granted", reason);
 }
 
+/** The record of a session that is heard beneath the holder although it was to wait; undefined if it is not. */
+export function beneathDecision(
+  { holder, ducked }: Floor,
+  sessionId: SessionId | undefined,
+  agents: Agents,
+): Decision | undefined {
+  const own = ducked.find((contender) => contender.sessionId === sessionId);
+  return own && recorder(own, agents)("granted", "beneath", 12, holder, { level: own.level });
+}
+
 /** The record of a wait that ended without a grant. */
 export function endOfWaitDecision(
   contender: Contender,

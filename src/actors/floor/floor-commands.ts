@@ -1,40 +1,22 @@
-/** Commands of a floor that move no session by a decision: flags, what-ifs, stops, and what goes on to its session. */
+/** Commands of a floor that move no session by a decision: flags, stops, and what goes on to its session. */
 
 import { findAgent } from "../../config/catalog/catalog.ts";
 import { MAX_FLAGS } from "../../protocol/floor.ts";
 import { type AgentId, type SessionId, userOf } from "../../protocol/ids.ts";
 import type { Command, CommandOf } from "../../protocol/internal/command.ts";
 import { accept, type Given } from "../facts.ts";
-import {
-  type ArbiterStep,
-  currentRules,
-  emitFloor,
-  floorLanguageOf,
-  newContender,
-  numbersOf,
-  refuse,
-} from "./arbiter-step.ts";
+import { type ArbiterStep, currentRules, emitFloor, floorLanguageOf, numbersOf, refuse } from "./arbiter-step.ts";
 import { decide } from "./arbitration.ts";
 import { type Contender, withNumbers } from "./contender.ts";
 import { findSchedule, replace } from "./creation.ts";
-import { giveFront, letBeneath, letWait, withEffects } from "./rearrangement.ts";
 
-/** What a request for the floor would get now. */
-export function whatIf(step: ArbiterStep, agentId: string, locale: string | undefined): void {
-  const { catalog, now } = step.given;
-  const agent = catalog.agents.get(agentId);
+/** The what-if of an agent that is unknown or disabled. That of any other is found on a copy of the floor. */
+export function refuseAgent(step: ArbiterStep, agentId: string, locale: string | undefined): void {
+  const agent = step.given.catalog.agents.get(agentId);
   const unknown = { agentId: agentId as AgentId, priority: 0, interruptible: true, explained: [] };
   const numbers = { ...(agent ? numbersOf(step, agent) : unknown), ...floorLanguageOf({ locale }) };
-  const rules = currentRules(step);
-  const decision = decide(step.floor, { ...numbers, agent, waits: "queued" }, rules);
-  if (decision.outcome === "rejected") return void step.facts.push(accept({ decision }));
-  // A placeholder id for the session that would be created; no session has it.
-  const contender = newContender(step, numbers, "" as SessionId);
-  const { moves } =
-    decision.outcome === "queued"
-      ? letWait(step.floor, contender, "queued", now, rules)
-      : (decision.reason === "beneath" ? letBeneath : giveFront)(step.floor, contender, rules);
-  step.facts.push(accept({ decision: withEffects(decision, moves, contender, catalog) }));
+  const decision = decide(step.floor, { ...numbers, agent, waits: "queued" }, currentRules(step));
+  step.facts.push(accept({ decision }));
 }
 
 /** Archive the sessions, which are the answer. */
@@ -46,7 +28,7 @@ export function stopSessions(step: ArbiterStep, contenders: readonly Contender[]
 
 type CommandToSession = Exclude<
   Extract<Command, { sessionId?: SessionId | undefined }> & { given: Given },
-  { type: "session.create" | "session.copy" | "session.move" }
+  { type: "session.create" | "session.copy" | "session.move" | "floor.what_if" }
 >;
 
 /** Pass a command on to its session. */

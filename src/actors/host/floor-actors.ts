@@ -1,13 +1,15 @@
 // Rules C6, C9 and C37 of docs/inside/correctness.md.
 import type { Catalog } from "../../config/catalog/catalog.ts";
-import { type FloorId, type SessionId, userOf } from "../../protocol/ids.ts";
+import type { Decision } from "../../protocol/decision.ts";
+import { type FloorId, type MessageId, type RunId, type SessionId, userOf } from "../../protocol/ids.ts";
 import type { Reply } from "../../protocol/internal/reply.ts";
 import type { Routed } from "../../protocol/routed.ts";
 import { type FloorTime, later } from "../../shared/floor-time.ts";
 import { flow } from "../../shared/flow.ts";
-import type { DeadlineSources, Fact, Given, LoggedEvent } from "../facts.ts";
+import { accept, type DeadlineSources, type Fact, type Given, type LoggedEvent } from "../facts.ts";
 import { type ArbiterEvent, arbitrate } from "../floor/arbiter.ts";
 import type { ArbiterContext, FloorOrder, SeenSessions } from "../floor/arbiter-step.ts";
+import { beneathDecision } from "../floor/arbitration.ts";
 import { ARBITER_STATES, arbiterStateOf, EMPTY_FLOOR, everyone, type Floor } from "../floor/floor-state.ts";
 import { MachinePlayer } from "../machine/machine-player.ts";
 import { payerOf, type SessionContext } from "../session/session-context.ts";
@@ -31,6 +33,10 @@ const MAX_WARM = 16;
 const MAX_DUE = 100_000;
 
 const NONE: readonly never[] = [];
+
+/** The session and the turn of a what-if. No client can name this id. */
+const NEW = "~" as SessionId;
+const NEW_TURN = { messageId: "~" as MessageId, runId: "~" as RunId, content: "" };
 
 /** Whether the floor needs the session even if it does not compete, because it has a run. */
 const hasRun = ({ context, value }: SessionMachineState): boolean =>
@@ -265,7 +271,8 @@ export class FloorActors {
       begun = this.#facts.length;
       // What was due may have ended the session.
       const session = this.#addressee(command);
-      if (session) this.#sendToSession(session, command as SessionEvent);
+      if (command.type === "floor.what_if") this.#preview(command);
+      else if (session) this.#sendToSession(session, command as SessionEvent);
       else this.#sendToArbiter(command);
       // What the command makes due does not happen before it, however long ago it would have been.
       this.#lastNow = Math.max(this.#lastNow, given.now);
@@ -280,7 +287,8 @@ export class FloorActors {
     }
     if (!answer) throw this.#break(new Error(`${command.type} was not answered`));
     const routed = "routed" in command ? command.routed : undefined;
-    const reply = routed ? withRouted(answer.reply, routed) : answer.reply;
+    const standing = this.#withStanding(answer.reply, facts.slice(begun), command.given);
+    const reply = routed ? withRouted(standing, routed) : standing;
     if (routed) this.#noteRouted(facts, begun, routed, "sessionId" in command ? command.sessionId : undefined);
     flow.onHop?.("actors", `${command.type}: ${[reply.ok ? "done" : reply.code, ...eventsOf(facts)].join(", ")}`);
     return { facts, reply: answer.showsSession ? this.#show(reply) : reply };
@@ -308,6 +316,39 @@ export class FloorActors {
     const session = sessionId === undefined ? undefined : this.#sessions[sessionId];
     const ownerId = session ? payerOf(session.machineState.context) : (newOwner ?? userOf(this.#floorId) ?? "");
     return asked.map(({ agent: agentId, usage }) => ({ type: "tokens.used", used: { ownerId, agentId, usage } }));
+  }
+
+  /**
+   * What a request would get: it is made on a copy of the floor, with all that it makes due. Of a session, if the
+   * command names one: a message to it; else of a new one.
+   */
+  #preview(command: Extract<ArbiterEvent, { type: "floor.what_if" }>): void {
+    const { agentId, locale, sessionId, given } = command;
+    const agent = given.catalog.agents.get(agentId);
+    if (sessionId === undefined && !agent?.enabled) return this.#sendToArbiter(command);
+    const session = { sessionId: NEW, agentId: agent?.id, workspaceId: agent?.workspaceId, locale };
+    const asked: ArbiterEvent =
+      sessionId === undefined
+        ? { type: "session.create", sessionId: NEW, session, activate: true, given }
+        : { type: "session.chat", sessionId, turn: NEW_TURN, given };
+    const { reply } = this.copy().apply(asked);
+    const found = reply.ok ? reply.decision : (reply.facts?.["decision"] as Decision | undefined);
+    if (!found) return void this.#facts.push(accept({}));
+    const { sessionId: asker, ...challenger } = found.challenger;
+    const decision = asker === NEW ? { ...found, challenger } : found;
+    this.#facts.push(accept({ decision }));
+  }
+
+  /** A request that had to wait, and whose session came up with the same command, is answered as granted. */
+  #withStanding(reply: Reply, facts: CommandResult["facts"], { catalog }: Given): Reply {
+    if (!reply.ok || reply.decision?.outcome !== "queued") return reply;
+    const { sessionId } = reply.decision.challenger;
+    const grants = facts.flatMap((fact) => {
+      if (fact.type !== "event" || fact.event.type !== "arbitration" || fact.event.sessionId !== sessionId) return [];
+      return fact.event.data.outcome === "granted" ? [fact.event.data] : [];
+    });
+    const decision = grants.at(-1) ?? beneathDecision(this.#context.floor, sessionId, catalog.agents);
+    return decision ? { ...reply, decision } : reply;
   }
 
   /** The present states of the sessions that changed since the last call. */

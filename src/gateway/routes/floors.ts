@@ -336,9 +336,9 @@ export function floorRoutes(
         return { success: true as const, ...heard };
       const agentId = findAgent(context.catalog(), name, workspaceId)?.id ?? name;
       const locale = localeOf(request.headers["accept-language"]);
-      const whatIf = { type: "floor.what_if" as const, agentId, locale };
+      const whatIf = { type: "floor.what_if" as const, agentId, sessionId: choice?.continued, locale };
       const { decision } = await commands.look(floorId, whatIf, request.trace);
-      return { success: true as const, decision: decision!, ...heard };
+      return { success: true as const, ...(decision && { decision }), ...heard };
     },
   );
 }

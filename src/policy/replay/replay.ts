@@ -332,7 +332,7 @@ export class Replay {
   #apply(command: Command): { reply: Reply } {
     const { reply, facts } = this.#floor.send(command);
     this.#record(facts);
-    return { reply };
+    return { reply: asLogged(reply, facts) };
   }
 
   #record(facts: readonly TimedFact[]): void {
@@ -350,4 +350,15 @@ export class Replay {
         this.#extra.set(id, this.#floor.time);
     }
   }
+}
+
+/** The reply with the decision of the log: that of a request that waited for no time says `queued` first. */
+function asLogged(reply: Reply, facts: readonly TimedFact[]): Reply {
+  if (!reply.ok || !reply.decision) return reply;
+  const { sessionId } = reply.decision.challenger;
+  const [queued] = facts.flatMap(({ fact }) => {
+    if (fact.type !== "event" || fact.event.type !== "arbitration" || fact.event.sessionId !== sessionId) return [];
+    return fact.event.data.outcome === "queued" ? [fact.event.data] : [];
+  });
+  return queued ? { ...reply, decision: queued } : reply;
 }

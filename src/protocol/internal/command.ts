@@ -145,7 +145,13 @@ export const Command = z.discriminatedUnion("type", [
   z.object({ type: z.literal("floor.flags"), flags: z.record(z.string(), z.boolean()) }),
   /** Changes only these flags. */
   z.object({ type: z.literal("floor.patch_flags"), flags: z.record(z.string(), z.boolean()) }),
-  z.object({ type: z.literal("floor.what_if"), agentId: z.string(), locale: z.string().optional() }),
+  /** `sessionId`: of a message to this session. Default: a new session asks. */
+  z.object({
+    type: z.literal("floor.what_if"),
+    agentId: z.string(),
+    sessionId: SessionId.optional(),
+    locale: z.string().optional(),
+  }),
   z.object({
     type: z.literal("run.claim"),
     sessionId: SessionId,

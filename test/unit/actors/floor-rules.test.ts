@@ -41,6 +41,10 @@ const CATALOGS: Readonly<Record<string, Catalog>> = {
     A("prompt", 80, { beneath: { all: -14 }, interruptible: false }),
     A("music", 20, { ...DUCK, when_blocked: ["duck", "queue"] }),
   ]),
+  queueOrDuck: catalogOf([
+    A("prompt", 80, { beneath: { all: -14 } }),
+    A("music", 20, { ...DUCK, when_blocked: ["queue", "duck"] }),
+  ]),
   beneathAll: catalogOf([A("a", 50, { ...BENEATH, beneath: { all: -10 } })]),
   beneathItself: catalogOf([A("a", 50, { ...BENEATH, beneath: { a: -10 } })]),
   returning: catalogOf([A("front", 90, { beneath: { all: -5 } }), A("mid", 50, DUCK), A("low", 20, BENEATH)], {
@@ -149,6 +153,8 @@ const ROWS: Readonly<Record<string, string>> = {
     "patient | start m:within; start c:call; pass 4000; resume m; pass 4000; end c | A=m",
   "W: a session that cannot duck yet waits, and starts beneath as soon as it can":
     "duckOrQueue | start c:call; start m:music; start v:prompt; end c; start v:prompt | A=v D=m@-14 | granted preempted",
+  "W: a session that waits and may start beneath starts at once":
+    "queueOrDuck | start p:prompt; start m:music | A=p D=m@-14 | granted beneath",
   "B: a critical session starts beneath a critical one of its own priority":
     "reserved | start f:fire; start g:fire | A=f D=g@0 | granted beneath",
   "B: a call that starts beneath a chime silences the music, which yields":
@@ -192,13 +198,13 @@ const ROWS: Readonly<Record<string, string>> = {
   "S: only a critical session takes the turn of a critical one":
     "reserved | start f:fire; start h:chime; end f; start c:call | D=h@0 Q=c R=h | queued lower_priority",
   "A: with idle_yields a holder with nothing running gives way to a session that begins to wait":
-    "idle | start m:music; start d:dialog; start p:podcast | A=p P=m | queued lower_priority",
+    "idle | start m:music; start d:dialog; start p:podcast | A=p P=m | granted dequeued",
   "A: with idle_yields a holder gives way once its turn is over":
     "idle | start d:dialog; say d; claim d; start p:podcast; finish d | A=p",
   "A: with idle_yields a holder keeps the floor while its turn runs":
     "idle | start d:dialog; say d; claim d; start p:podcast | A=d Q=p",
   "A: with idle_yields a holder gives way to what asked while it was paused":
-    "idle | start p:podcast; start d:dialog; resume p | A=p",
+    "idle | start p:podcast; start d:dialog; resume p | A=p | granted resumed",
   "A: with idle_yields a holder keeps the floor from what was only preempted":
     "idle | start m:music; start d:dialog | A=d P=m",
   "A: with idle_yields a holder keeps the floor from what may not come up":

@@ -2,9 +2,11 @@
 
 import fc from "fast-check";
 import { afterEach, describe, expect, test, vi } from "vitest";
+import { audible } from "../../../src/actors/floor/floor-state.ts";
 import type { CommandResult } from "../../../src/actors/host/floor-actors.ts";
 import { Broken } from "../../../src/policy/arrangement-check.ts";
 import type { Decision } from "../../../src/protocol/decision.ts";
+import type { SessionId } from "../../../src/protocol/ids.ts";
 import type { Reply } from "../../../src/protocol/internal/reply.ts";
 import {
   beginHistory,
@@ -38,11 +40,21 @@ vi.mock("../../../src/actors/session/session-deadlines.ts", async (load) =>
 /** Commands with which a session requests the floor. */
 const ASKS = new Set(["session.create", "session.activate", "session.resume", "session.chat", "session.switch_agent"]);
 
-/** What a session of the agent would get now. It changes nothing. */
-function preview(floor: FloorStage, agentId: string): Decision {
-  const { facts, reply } = floor.deliver({ type: "floor.what_if", agentId });
+/** What the command would get now: a new session, or a message to one. It changes nothing. */
+function preview(floor: FloorStage, command: LooseCommand): Decision | undefined {
+  const asked = askedBy(floor, command);
+  if (!asked) return undefined;
+  const { facts, reply } = floor.deliver({ type: "floor.what_if", ...asked });
   expect(facts).toEqual([]);
-  return decisionOf(reply)!;
+  return decisionOf(reply);
+}
+
+function askedBy({ actors }: FloorStage, command: LooseCommand) {
+  if (command.type === "session.create") return { agentId: command.session.agentId! };
+  if (command.type !== "session.chat") return undefined;
+  const { sessionId } = command;
+  const session = actors.machineState(sessionId as SessionId)?.context;
+  return session && { agentId: session.numbers.agentId, sessionId };
 }
 
 /** P: a stop that archives nothing leaves a floor without a holder and a reservation. */
@@ -55,6 +67,11 @@ const withoutSession = ({ challenger: { sessionId: _, ...challenger }, ...decisi
   ...decision,
   challenger,
 });
+
+function isHeardAfter({ actors }: FloorStage, command: LooseCommand): boolean {
+  const ids: string[] = audible(actors.context.floor).map(({ sessionId }) => sessionId);
+  return "sessionId" in command && command.sessionId !== undefined && ids.includes(command.sessionId);
+}
 
 /** How often the histories reach what is rare, by the event that shows it: a step that fits no state tests nothing. */
 const reached = new Map<string, number>(
@@ -80,11 +97,15 @@ function play(setting: World, steps: (Step | Reload)[]): void {
   const invariants = new FloorInvariants(floor.catalog);
   const carryOut = (command: LooseCommand) => {
     const before = floor.actors.context.floor;
-    const expected = command.type === "session.create" && preview(floor, command.session.agentId!);
+    const expected = preview(floor, command);
     const delivery = floor.deliver(command);
     count(delivery);
-    const decision = expected && decisionOf(delivery.reply);
-    if (decision) expect(withoutSession(decision)).toEqual(withoutSession(expected));
+    const decision = decisionOf(delivery.reply);
+    if (expected && decision) expect(withoutSession(decision)).toEqual(withoutSession(expected));
+    if (command.type === "session.chat") expect(decision?.outcome).toBe(expected?.outcome);
+    // A ducked session that is refused the front is heard on.
+    const mustBeGranted = decision && decision.outcome !== "rejected" && isHeardAfter(floor, command);
+    if (mustBeGranted) expect(decision.outcome).toBe("granted");
     if (command.type === "floor.stop") expectStopped(floor, delivery.reply);
     const asks = ASKS.has(command.type) && "sessionId" in command ? command.sessionId : undefined;
     invariants.check(asks, before, delivery, floor.actors, floor.now);

@@ -210,6 +210,17 @@ test("a what-if with a sentence says who would hear it and what would be decided
   expect((await ann.floor()).position).toBe(position);
 });
 
+test("a what-if with a sentence says what the session would get in which the sentence goes on", async () => {
+  const ann = new E2eClient(node);
+  const { sessionId } = await accepted(sayTo(ann, "hello"));
+  await (await ann.follow(sessionId)).find("complete");
+  await expect.poll(async () => (await ann.see(sessionId)).state).toBe("paused");
+  const whatIf = () => node.post(`${ann.floorPath}/what-if`, { content: "and then" });
+  const free = { outcome: "granted", reason: "floor_free", challenger: { sessionId } };
+  expect(await accepted(whatIf())).toMatchObject({ sessionId, decision: free });
+  expect(await accepted(sayTo(ann, "and then"))).toMatchObject({ sessionId, decision: free });
+});
+
 test("the model auto, and a chat without an agent, are heard by the agent that routing names", async () => {
   const ann = new E2eClient(node);
   const complete = (content: string, fields: object = {}) =>
