@@ -69,7 +69,10 @@ function RunRow({ run, now, lastCommand }: { run: ListedRun; now: number; lastCo
     ...(purpose ? [say("runs.summary")] : []),
     ...(again ? [say("runs.again", { attempt, after: again.after })] : []),
     ...(claimedAt === undefined ? [] : [say("runs.at", { node: worker ?? "–", time: age(claimedAt) })]),
-    ...asks.map(({ kind, tool = "" }) => say(kind === "confirmation" ? "runs.consent" : "runs.question", { tool })),
+    ...asks.flatMap(({ kind, tool = "", isStill }) => [
+      say(kind === "confirmation" ? "runs.consent" : "runs.question", { tool }),
+      ...(isStill ? [say("ask.still")] : []),
+    ]),
   ];
   const cancel = async () => {
     setCancelling(false);

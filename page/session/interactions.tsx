@@ -1,6 +1,8 @@
 import { type FormEvent, useState } from "react";
 import type { OutgoingMessage } from "../../src/client/client.ts";
 import type { PendingInteraction } from "../../src/client/conversation-reader.ts";
+import type { Session } from "../../src/protocol/session.ts";
+import { isAudibleState } from "../../src/protocol/written-state.ts";
 import { useClient } from "../../src/react/hooks.ts";
 import { useHere } from "../moment/here.tsx";
 import { leftText } from "../moment/time-text.ts";
@@ -13,26 +15,28 @@ import { Arguments } from "./conversation.tsx";
 import styles from "./session.module.css";
 
 interface Props {
-  sessionId: string;
+  session: Session;
   interactions: readonly PendingInteraction[];
 }
 
 /** The agent's pending questions and confirmations: each stays until it is answered, here or elsewhere. */
-export function Interactions({ sessionId, interactions }: Props) {
+export function Interactions({ session, interactions }: Props) {
+  const { id: sessionId, state } = session;
+  const isHeard = isAudibleState(state);
   return (
     <div className={styles["asks"]} aria-live="assertive">
       {interactions.map((each) =>
         each.type === "tool_confirmation_request" ? (
-          <Confirmation key={each.requestId} sessionId={sessionId} request={each} />
+          <Confirmation key={each.requestId} {...{ sessionId, isHeard }} request={each} />
         ) : (
-          <Question key={each.requestId} sessionId={sessionId} request={each} />
+          <Question key={each.requestId} {...{ sessionId, isHeard }} request={each} />
         ),
       )}
     </div>
   );
 }
 
-type Request<T> = { sessionId: string; request: Extract<PendingInteraction, { type: T }> };
+type Request<T> = { sessionId: string; isHeard: boolean; request: Extract<PendingInteraction, { type: T }> };
 
 type ResponseOf<T extends OutgoingMessage["type"]> = Extract<
   OutgoingMessage,
@@ -56,7 +60,7 @@ function verdictOf({ value, label }: { value: string; label: string }, say: (key
   return isOurs || value.startsWith(OWN) ? [{ value: value as Verdict, text }] : [];
 }
 
-function Confirmation({ sessionId, request }: Request<"tool_confirmation_request">) {
+function Confirmation({ sessionId, isHeard, request }: Request<"tool_confirmation_request">) {
   const { say } = useWords();
   const client = useClient();
   const { isLive } = useHere();
@@ -85,7 +89,8 @@ function Confirmation({ sessionId, request }: Request<"tool_confirmation_request
     >
       <p>
         <b>{say("confirm.title", { tool: toolCall.function.name })}</b>{" "}
-        {isSensitive && <span className={styles["sensitive"]}>{say("confirm.sensitive")}</span>} <Until of={data} />
+        {isSensitive && <span className={styles["sensitive"]}>{say("confirm.sensitive")}</span>}{" "}
+        <Until of={data} isHeard={isHeard} />
       </p>
       <Arguments text={toolCall.function.arguments} />
       <p className={styles["actions"]}>
@@ -118,7 +123,7 @@ function Confirmation({ sessionId, request }: Request<"tool_confirmation_request
   );
 }
 
-function Question({ sessionId, request }: Request<"user_question_request">) {
+function Question({ sessionId, isHeard, request }: Request<"user_question_request">) {
   const { say } = useWords();
   const client = useClient();
   const { isLive } = useHere();
@@ -147,7 +152,7 @@ function Question({ sessionId, request }: Request<"user_question_request">) {
     <form className={styles["ask"]} data-row tabIndex={-1} onSubmit={submit}>
       <fieldset disabled={disabled}>
         <legend>{question}</legend>
-        <Until of={data} />
+        <Until of={data} isHeard={isHeard} />
         {options.map((option) => (
           <label key={option}>
             <input
@@ -182,13 +187,16 @@ function Question({ sessionId, request }: Request<"user_question_request">) {
 
 function Until({
   of: { expiresAt: at, audibleMs },
+  isHeard,
 }: {
   of: { expiresAt?: number | undefined; audibleMs?: number | undefined };
+  isHeard: boolean;
 }) {
   const { say, language } = useWords();
   const { isLive } = useHere();
   const now = useNow();
   if (!isLive) return undefined;
+  if (audibleMs !== undefined && !isHeard) return <small>{say("ask.still")}</small>;
   if (audibleMs !== undefined) return <small>{say("ask.heard", { time: leftText(audibleMs, language) })}</small>;
   if (at === undefined) return undefined;
   return <small>{say("ask.until", { time: leftText(at - now, language) })}</small>;

@@ -203,7 +203,7 @@ function Shown({ session, transcript, copied = 0, onOlder, summaryFailure, onDel
             <b>{error.errorCode}</b> {failureText({ code: error.errorCode, message: error.message }, say)}
           </p>
         )}
-        <Interactions sessionId={session.id} interactions={interactions} />
+        <Interactions session={session} interactions={interactions} />
         {isLive && <Composer session={session} />}
       </div>
       {isWide && (

@@ -143,5 +143,6 @@ export const sessionEn = {
   "question.answer": "Answer",
   "question.cancel": "Do not answer",
   "ask.until": "{time} left",
+  "ask.still": "its time stands still while it cannot be heard",
   "ask.heard": "waits {time}, while it is heard",
 } as const;

@@ -144,5 +144,6 @@ export const sessionZh: Readonly<Record<keyof typeof sessionEn, string>> = {
   "question.answer": "回答",
   "question.cancel": "不回答",
   "ask.until": "剩余 {time}",
+  "ask.still": "听不到它时，等待时间停止计算",
   "ask.heard": "播放期间等待 {time}",
 };

@@ -45,6 +45,12 @@ export const urlOption = () =>
 
 export const languageOption = (about: string) => new Option("--lang <language>", about).choices([...LANGUAGES]);
 
+/** A parser of names and texts, which are not empty. */
+export function someText(text: string): string {
+  if (text.trim() !== "") return text;
+  throw new InvalidArgumentError("It is empty.");
+}
+
 /** A parser of whole numbers. */
 export function numberFrom(min: number, max: number) {
   return (text: string): number => {

@@ -1,6 +1,6 @@
 import { readSettings } from "../config/settings.ts";
 import type { CommandLine } from "./command-line.ts";
-import { complain, printLines } from "./printed-lines.ts";
+import { complain, countText, printLines } from "./printed-lines.ts";
 
 const STORE_NOTE = "Without --store it is the store of INTERLOCK_STORE, or sqlite:data/interlock.db.";
 
@@ -16,6 +16,7 @@ export function addFileCommands({ add, end }: CommandLine): void {
   keys
     .command("new")
     .description("Make a key: the key is printed on stdout, once, and its entry for the file on stderr.")
+    .showHelpAfterError("See interlock keys new --help")
     .argument("<owner>", "whose key it is")
     .option("--operator", "an operator's key")
     .option("--file <file>", "add the entry to this file")
@@ -47,7 +48,7 @@ export function addFileCommands({ add, end }: CommandLine): void {
     .option("--store <store>", "the store, as sqlite:<file>")
     .action(async (to: string, { store }: { store?: string }) => {
       const { backUp } = await import("../store/sqlite/file-copies.ts");
-      await onFile(async (file) => `${to} has ${await backUp(file, to)} sessions of ${file}`, store);
+      await onFile(async (file) => `${to} has ${countText(await backUp(file, to), "session")} of ${file}`, store);
     });
 
   add("restore", "Put a backup in the place of a SQLite store that no node uses, and give it a new epoch.", [
@@ -59,7 +60,7 @@ export function addFileCommands({ add, end }: CommandLine): void {
       const { restore } = await import("../store/sqlite/file-copies.ts");
       await onFile(async (file) => {
         const { kept, sessions } = await restore(from, file);
-        return `${file} has ${sessions} sessions of ${from}${kept === undefined ? "" : `; what it replaced is ${kept}`}`;
+        return `${file} has ${countText(sessions, "session")} of ${from}${kept === undefined ? "" : `; what it replaced is ${kept}`}`;
       }, store);
     });
 }

@@ -77,5 +77,7 @@ export function explainFailure(
   if (hasToken && NOT_ALLOWED.has(error.code)) {
     return `The token or key in INTERLOCK_TOKEN is another user's: the node at ${baseUrl} knows it, and requires ${needed} for this.`;
   }
-  return `The server refused with ${error.code}: ${error.message}`;
+  const { issues = [] } = error.facts;
+  const named = issues.map(({ path, message }) => `${path.replace(/^(?:body|query|params)\./, "")}: ${message}`);
+  return `The server refused with ${error.code}: ${named.length > 0 ? named.join("; ") : error.message}`;
 }

@@ -7,6 +7,7 @@ import {
   durationMs,
   languageOption,
   numberFrom,
+  someText,
   TOKEN_NOTE,
   untilStopped,
   urlOption,
@@ -58,8 +59,8 @@ export function addNodeCommands({ add, end, stdout }: CommandLine): void {
   });
 
   report("sessions", "List sessions, those with the newest activity first.")
-    .option("--user <name>", "only this user's")
-    .option("--agent <name>", "only this agent's")
+    .option("--user <name>", "only this user's", someText)
+    .option("--agent <name>", "only this agent's", someText)
     .option("--archived", "archived ones too")
     .option("--limit <number>", "the maximum number of sessions", numberFrom(1, 10_000), 50)
     .action(async (options: NodeOptions & SessionsQuery) => {
@@ -75,8 +76,8 @@ export function addNodeCommands({ add, end, stdout }: CommandLine): void {
     // After `cancel` an option is that command's.
     .enablePositionalOptions()
     .addOption(new Option("--state <state>", "only those of this state").choices([...RUN_STATES]))
-    .option("--user <name>", "only this user's")
-    .option("--agent <name>", "only this agent's")
+    .option("--user <name>", "only this user's", someText)
+    .option("--agent <name>", "only this agent's", someText)
     .option("--older <duration>", "only those that are at least so old, as in 5m", durationMs)
     .option("--newer <duration>", "only those that are at most so old", durationMs)
     .option("--limit <number>", "the maximum number of runs, and of failures", numberFrom(1, 10_000), 50)
@@ -90,6 +91,7 @@ export function addNodeCommands({ add, end, stdout }: CommandLine): void {
     .argument("<run>", "its id, as `interlock runs` prints it", runId)
     .addOption(urlOption())
     .option("--json", "print the facts as JSON")
+    .showHelpAfterError("See interlock runs cancel --help")
     .addHelpText("after", `\n${TOKEN_NOTE}\nExit code: 0; 1 if there is no such run, or the node refuses.`)
     .action(async (id: string, options: NodeOptions) => {
       const { reportCancelled } = await import("./run-report.ts");
@@ -117,7 +119,7 @@ export function addNodeCommands({ add, end, stdout }: CommandLine): void {
     "Exit code: 0; 1 if a receiver accepts no notices, or not the test.",
   ])
     .addArgument(new Argument("[what]", "send a test, or enable a disabled one").choices(["test", "enable"]))
-    .argument("[name]", "of the webhook to test or enable")
+    .argument("[name]", "of the webhook to test or enable", someText)
     .action(async (what: "test" | "enable" | undefined, name: string | undefined, options: NodeOptions) => {
       if (what && name === undefined) throw new InvalidArgumentError(`Which one? interlock webhooks ${what} <name>`);
       const { reportWebhooks, reportWebhookTest, reportWebhookEnabled } = await import("./reports.ts");
@@ -131,8 +133,12 @@ export function addNodeCommands({ add, end, stdout }: CommandLine): void {
     "Exit code: 0, or 1 if the node refuses the chat or, from a pipe, something was refused or failed.",
   ])
     .addOption(urlOption())
-    .option("--agent <name>", "the agent of new sessions; default: by routing that of each message, or the catalogue's")
-    .option("--user <name>", "whose sessions they are; default: the user of this machine")
+    .option(
+      "--agent <name>",
+      "the agent of new sessions; default: by routing that of each message, or the catalogue's",
+      someText,
+    )
+    .option("--user <name>", "whose sessions they are; default: the user of this machine", someText)
     .addOption(languageOption("the language of the sentences; default: that of the terminal"))
     .action(async ({ lang, ...options }: { url: string; agent?: string; user?: string; lang?: Language }) => {
       const { runChat } = await import("./run-chat.ts");
@@ -144,9 +150,9 @@ export function addNodeCommands({ add, end, stdout }: CommandLine): void {
   report("announce", "Tell a text on each open floor of a user, as in every room of a house.", [
     "Exit code: 0; 1 if every floor refuses, or the node does.",
   ])
-    .argument("<text>", "what each session is told")
-    .requiredOption("--user <name>", "whose floors")
-    .option("--agent <name>", "the agent of the sessions; default: the catalogue's")
+    .argument("<text>", "what each session is told", someText)
+    .requiredOption("--user <name>", "whose floors", someText)
+    .option("--agent <name>", "the agent of the sessions; default: the catalogue's", someText)
     .action(async (text: string, options: NodeOptions & { user: string; agent?: string }) => {
       const { reportAnnouncement } = await import("./announce.ts");
       await print(options, (client) => reportAnnouncement(client, { ...options, text }));
@@ -169,7 +175,7 @@ export function addNodeCommands({ add, end, stdout }: CommandLine): void {
     });
 
   add("forget", "Delete all that a running store has about a user, with its sessions; for operators.", [TOKEN_NOTE])
-    .argument("<user>", "the userId of its sessions")
+    .argument("<user>", "the userId of its sessions", someText)
     .addOption(urlOption())
     .option("--export <file>", "first write a copy of it to this new file, as lines of JSON")
     .option("--yes", "do not ask")

@@ -3,7 +3,7 @@ import { withSecretFiles } from "../config/secret-files.ts";
 import { readSettings } from "../config/settings.ts";
 import { minuteOf } from "../shared/wall-clock.ts";
 import type { MatrixFormat } from "./check/matrix-text.ts";
-import { type CommandLine, durationMs, numberFrom } from "./command-line.ts";
+import { type CommandLine, durationMs, numberFrom, someText } from "./command-line.ts";
 import { printLines } from "./printed-lines.ts";
 import type { SimulationFormat } from "./simulate.ts";
 
@@ -45,7 +45,7 @@ export function addPolicyCommands({ add, end }: Pick<CommandLine, "add" | "end">
       ]),
     )
     .option("--at <HH:MM>", "the matrix at this time, in the time zone of the first rule with hours", minuteOfDay)
-    .option("--user <id>", "the matrix on the floor of this user")
+    .option("--user <id>", "the matrix on the floor of this user", someText)
     .option("--flag <name>", "the matrix with this flag set on the floor; may be repeated", collect)
     .option("--diff <other.yaml>", "only the cells of the matrix that another catalogue would change")
     .action(async (file: string | undefined, options: CheckLine) => {
@@ -60,7 +60,7 @@ export function addPolicyCommands({ add, end }: Pick<CommandLine, "add" | "end">
   add("route", "Say which agent hears a sentence that names none, by the catalogue's routing.", [
     "Exit code: 0; 1 if the catalogue has faults; 2 if it cannot be read.",
   ])
-    .argument("<sentence>", "what is said, in quotes")
+    .argument("<sentence>", "what is said, in quotes", someText)
     .argument("[file]", "the catalogue; default: the one that a node would use")
     .option("--json", "print the facts as JSON")
     .action(async (sentence: string, file: string | undefined, { json = false }: { json?: boolean }) => {

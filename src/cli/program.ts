@@ -9,6 +9,7 @@ import {
   nodeUrl,
   numberFrom,
   type Stdout,
+  someText,
   TOKEN_NOTE,
   untilStopped,
   urlOption,
@@ -141,7 +142,7 @@ export function createProgram(stdout: Stdout): Command {
   ])
     .argument("[file]", "which player has which agent; default: players.yaml, here or in ~/.config/interlock")
     .addOption(urlOption())
-    .option("--user <name>", "the user on whose floor the players compete; default: the user of this machine")
+    .option("--user <name>", "the user on whose floor the players compete; default: the user of this machine", someText)
     .action(async (file: string | undefined, { url, user }: { url: string; user?: string }) => {
       const { players } = await import("./players/run-players.ts");
       // Levels are put back before the process ends.

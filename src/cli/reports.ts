@@ -35,6 +35,7 @@ export interface SessionsQuery {
 export async function reportStatus(client: Client, now: number): Promise<Report> {
   const { nodes, absentRoles } = await client.listNodes();
   const unclaimed = unclaimedRuns(await client.getMetrics());
+  const stillQuestions = await countStill(client);
   const { runs, commands } = sumOf(nodes);
   const rows = nodes.map((node) => [
     shortName(node),
@@ -50,6 +51,9 @@ export async function reportStatus(client: Client, now: number): Promise<Report>
     ...table(["NODE", "ROLES", "VERSION", "UP", "FLOORS", "STREAMS", "RUNS", "SILENT"], rows),
     "",
     `runs: ${runs.driven} driven, ${runs.held} held for paused sessions, ${runs.waiting} waiting for a person`,
+    ...(stillQuestions > 0
+      ? [`questions whose time stands still, because their sessions are silent: ${stillQuestions}`]
+      : []),
     ...(unclaimed > 0 ? [`runs that no worker has taken: ${unclaimed}`] : []),
     `commands that wait for their floor: ${commands}`,
     ...absentRoles.map((role) => `no node has the role ${role}: ${ABSENT[role]}`),
@@ -64,7 +68,19 @@ export async function reportStatus(client: Client, now: number): Promise<Report>
     ),
   ];
   const isFaulty = absentRoles.length > 0 || nodes.some(({ missing }) => missing.length > 0);
-  return { facts: { nodes, absentRoles, unclaimedRuns: unclaimed }, lines: lines.map(fit), isFaulty };
+  return { facts: { nodes, absentRoles, unclaimedRuns: unclaimed, stillQuestions }, lines: lines.map(fit), isFaulty };
+}
+
+/** How many open questions and confirmations nobody can hear, with `answer_within: { heard: … }`. */
+async function countStill(client: Client): Promise<number> {
+  let count = 0;
+  let after: string | undefined;
+  do {
+    const page = await client.listRuns({ ...(after !== undefined && { after }) });
+    for (const { asks = [] } of page.runs) count += asks.filter(({ isStill }) => isStill).length;
+    after = page.next;
+  } while (after !== undefined);
+  return count;
 }
 
 /** The agents that sessions may have, in the order of the catalogue. */

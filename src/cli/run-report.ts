@@ -84,7 +84,9 @@ function detailOf({ worker, claimedAt, attempt, again, asks = [], purpose }: Lis
     ...(purpose ? [purpose] : []),
     ...(again ? [`attempt ${attempt}, after ${again.after}${nextText(again, now)}`] : []),
     ...(claimedAt === undefined ? [] : [`${worker ?? "a worker"} for ${agoOf(now - claimedAt)}`]),
-    ...asks.map(({ kind, tool }) => (kind === "confirmation" ? `consent to ${tool}` : kind)),
+    ...asks.map(({ kind, tool, isStill }) => {
+      return (kind === "confirmation" ? `consent to ${tool}` : kind) + (isStill ? ", its time stands still" : "");
+    }),
   ];
   return parts.join("; ");
 }

@@ -5,6 +5,7 @@ const en = {
   isAudible: (name: string, holder: string | undefined, volume: string) =>
     `${name} is heard${holder === undefined ? "" : ` beneath ${holder}`}, ${volume}`,
   hasEnded: (name: string) => `${name} has ended: it asks no more`,
+  goesOnIn: (name: string, sessionId: string) => `${name} has ended here: it goes on in the session ${sessionId}`,
   requestsNothing: (name: string) => `${name} does not wait for the floor: it asks when it is activated`,
   waitsForTime: (name: string, at: string, every: string | undefined) =>
     every === undefined
@@ -28,6 +29,8 @@ const en = {
   retryAt: (time: string) => `, which its provider does not refuse from ${time} on`,
   freeAt: (time: string) => `, for which there is a budget from ${time} on`,
   providersReason: "interlock status shows operators what the provider itself said",
+  waitsForAnswer: (tool: string | undefined, isStill: boolean) =>
+    `its ${tool === undefined ? "question waits for an answer" : `call of ${tool} waits for a consent`}${isStill ? ", and its time stands still while it cannot be heard" : ""}`,
   restricted: (name: string, which: string) =>
     `${name} is paused because it is not allowed now${which === "" ? "" : ` (${which})`}: it comes back by itself when that ` +
     "is over",
@@ -57,6 +60,7 @@ const zh: WhyWords = {
   holds: (name) => `${name}拥有发言权：没有谁让它静默`,
   isAudible: (name, holder, volume) => `${name}${holder === undefined ? "" : `在${holder}之下`}播放，${volume}`,
   hasEnded: (name) => `${name}已结束：不再请求`,
+  goesOnIn: (name, sessionId) => `${name}在这里已结束：它在会话 ${sessionId} 中继续`,
   requestsNothing: (name) => `${name}没有在等发言权：激活时才会请求`,
   waitsForTime: (name, at, every) =>
     every === undefined
@@ -77,6 +81,8 @@ const zh: WhyWords = {
   retryAt: (time) => `，其服务方从 ${time} 起不再拒绝`,
   freeAt: (time) => `，${time} 起恢复额度`,
   providersReason: "interlock status 向运维人员显示服务方自己的说法",
+  waitsForAnswer: (tool, isStill) =>
+    `${tool === undefined ? "它的问题在等回答" : `它对 ${tool} 的调用在等同意`}${isStill ? "；听不到它时，等待时间停止计算" : ""}`,
   restricted: (name, which) => `${name}被暂停，因为现在不允许${which === "" ? "" : `（${which}）`}：限制解除后自动恢复`,
   paused: (name, by, blocker) =>
     `${name}被暂停${by === undefined ? "" : `，让位给${by}`}，在等${blocker}：会自动恢复，除非它的智能体设为 resume: manual`,

@@ -2,6 +2,7 @@ import type { FloorView } from "../client/answers.ts";
 import type { Client } from "../client/client.ts";
 import type { LoggedServerEvent } from "../client/server-event.ts";
 import type { Decision } from "../protocol/decision.ts";
+import type { ListedRun } from "../protocol/listed-run.ts";
 import type { Session } from "../protocol/session.ts";
 import type { Language } from "./language.ts";
 import { layOut } from "./line-layout.ts";
@@ -66,15 +67,18 @@ export async function reportWhy(
     session && !isOver && session.state !== "active" ? previewOf(client, session) : undefined,
   ]);
   const about = { view, session, events, ifAsked, nameOf, language };
+  const asks = session?.activity === "waiting" ? await asksOf(client, session) : [];
+  const tellAsk = ({ tool, isStill }: Ask) => WHY[language].waitsForAnswer(tool, isStill === true);
   const lines = storyOf(about);
   const shown = lines.slice(-limit);
   const isToday = shown.every(({ at }) => new Date(at).toDateString() === new Date(now).toDateString());
   const layout = { width: WIDTH, maxLines: MAX_LINES, timeOf: isToday ? localTimeOf : localDayOf, nameOf, paint };
   const story = shown.length > 0 ? layOut(shown, layout) : [WHY[language].noDecision(session !== undefined)];
   const text = [
-    ...[...(session ? [nowOf(session, about), ...failureOf(session, about)] : []), ...floorNow(about)].flatMap((line) =>
-      wrapped(line),
-    ),
+    ...[
+      ...(session ? [nowOf(session, about), ...asks.map(tellAsk), ...failureOf(session, about)] : []),
+      ...floorNow(about),
+    ].flatMap((line) => wrapped(line)),
     "",
     ...story,
     ...(ifAsked && session ? ["", ...previewLines(ifAsked, nameOf(session.agentId), language)] : []),
@@ -85,6 +89,14 @@ export async function reportWhy(
 /** The decision if the session's agent asked now. */
 const previewOf = async (client: Client, { floorId, agentId, workspaceId }: Session) =>
   (await client.whatIf(floorId, agentId, { workspaceId })).decision;
+
+type Ask = NonNullable<ListedRun["asks"]>[number];
+
+/** What the session's agent asks its user. */
+async function asksOf(client: Client, { id, agentId, userId }: Session): Promise<readonly Ask[]> {
+  const { runs } = await client.listRuns({ agentId, ...(userId !== undefined && { userId }) });
+  return runs.find(({ sessionId }) => sessionId === id)?.asks ?? [];
+}
 
 /** The newest transitions and decisions of a session or of all sessions, as many as `wanted` lines may need. */
 async function lastEvents(client: Client, floorId: string, sessionId: string | undefined, wanted: number) {
@@ -143,7 +155,7 @@ function nowOf(session: Session, story: Story): string {
       return words.isAudible(name, holder ? nameOf(holder.agentId) : undefined, volume);
     }
     case "archived":
-      return words.hasEnded(name);
+      return session.replacedBy === undefined ? words.hasEnded(name) : words.goesOnIn(name, session.replacedBy);
     case "created": {
       if (session.schedule) return words.waitsForTime(name, localDayOf(session.schedule.at), session.schedule.every);
       if (session.queuedAt === undefined) return whyNotQueued(name, story);

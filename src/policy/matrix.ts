@@ -49,7 +49,11 @@ export function meet(
   const floor = { ...EMPTY_FLOOR, holder: holding };
   const { outcome, reason, rule, level } = decideAlone(holding, challenging, challenger, rules);
   const about = { ...names, rule: rule!, reason };
-  if (outcome !== "granted") return { ...about, effect: outcome === "queued" ? "waits" : "refused" };
+  if (outcome === "rejected") return { ...about, effect: "refused" };
+  if (outcome === "queued") {
+    const givesWay = rules.agents.get(holding.agentId)?.idleYields === true && reason !== "restricted";
+    return { ...about, effect: givesWay ? "follows" : "waits" };
+  }
   const { moves } = (reason === "beneath" ? letBeneath : giveFront)(floor, challenging, rules);
   const move = moves.find(({ contender: moved }) => moved.sessionId === holding.sessionId);
   if (move?.becomes === "ducked") return { ...about, effect: "ducks", level: move.level };

@@ -103,6 +103,8 @@ class Simulation {
   readonly #tally = new Tally();
   /** The newest session of each name. */
   readonly #named = new Map<string, string>();
+  /** By name: the line on which a session was refused that does not exist. */
+  readonly #refusedOn = new Map<string, number>();
   readonly #counts = new Map<string, number>();
   readonly #turns = new Map<string, Turn>();
   readonly #endings = new Map<string, Ending>();
@@ -242,6 +244,13 @@ class Simulation {
   }
 
   #act(step: Step, line: number): Decision | undefined {
+    const decision = this.#carryOut(step, line);
+    const name = step.as ?? step.asks ?? step.says;
+    if (name !== undefined && decision?.outcome === "rejected") this.#refusedOn.set(name, line);
+    return decision;
+  }
+
+  #carryOut(step: Step, line: number): Decision | undefined {
     if (step.asks !== undefined) return this.#request(step, step.asks);
     if (step.says !== undefined) return this.#says(step, step.says, line);
     if (step.hears !== undefined) return this.#hears(step, step.hears);
@@ -249,11 +258,18 @@ class Simulation {
     const name = namedIn(step);
     if (name === undefined) return this.#actOnFloor(step, line);
     const sessionId = this.#idOf(name) as SessionId | undefined;
-    if (sessionId === undefined) throw new ScriptFault(line, `there is no session ${name}`);
+    if (sessionId === undefined) throw new ScriptFault(line, this.#whyAbsent(name));
     const home = this.#homeOf(sessionId)!;
     if (step.moves !== undefined) return this.#move(step.moves, sessionId, home, line);
     if (home !== this.#floor) throw new ScriptFault(line, `${name} is on another floor`);
     return this.#actOnSession(step, sessionId, line);
+  }
+
+  #whyAbsent(name: string): string {
+    if (this.#named.has(name)) return `there is no session ${name}: it has ended`;
+    const refusedOn = this.#refusedOn.get(name);
+    if (refusedOn !== undefined) return `there is no session ${name}: it was refused on line ${refusedOn}`;
+    return `there is no session ${name} yet: no earlier step begins one of this name`;
   }
 
   #actOnSession(step: Step, sessionId: SessionId, line: number): Decision | undefined {

@@ -45,7 +45,14 @@ export const ListedRun = z
     }),
     asks: z
       .array(
-        z.object({ requestId: RequestId, kind: z.enum(["confirmation", "question"]), tool: z.string().optional() }),
+        z.object({
+          requestId: RequestId,
+          kind: z.enum(["confirmation", "question"]),
+          tool: z.string().optional(),
+          isStill: z.literal(true).optional().meta({
+            description: "its time stands still, because it counts only while the session is heard, which is silent",
+          }),
+        }),
       )
       .optional()
       .meta({ description: "what its agent waits for" }),

@@ -3,7 +3,7 @@ import { REASONS } from "./decision.ts";
 import { AgentId } from "./ids.ts";
 
 /** What the challenger's request does: to the holder (`pauses`, `ducks`, `replaces`), or to itself. */
-export const EFFECTS = ["pauses", "ducks", "replaces", "beneath", "waits", "refused", "restricted"] as const;
+export const EFFECTS = ["pauses", "ducks", "replaces", "beneath", "waits", "follows", "refused", "restricted"] as const;
 export type MatrixEffect = (typeof EFFECTS)[number];
 
 /** What happens when a session of `challenger` requests the floor while a session of `holder` has it, alone. */

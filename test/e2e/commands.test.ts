@@ -14,6 +14,7 @@ import { reportWhy } from "../../src/cli/why.ts";
 import { type Client, createClient } from "../../src/client/client.ts";
 import { readKeys } from "../../src/config/keys-file.ts";
 import { BARE_ENV } from "../support/agents/bare-env.ts";
+import { scripted } from "../support/catalogs/e2e-catalog.ts";
 import { keysFile, writeTemporary } from "../support/clients/callers.ts";
 import { type Ending, printedBy, runHere } from "../support/clients/command-line.ts";
 import { accepted, E2eClient, refused } from "../support/clients/e2e-client.ts";
@@ -49,6 +50,71 @@ test("forget of a name that has no session says so, with code 1", async () => {
     1,
     "",
     "interlock: there was no session of nobdy: is the name right? What else was known of it is deleted\n",
+  ]);
+});
+
+test.each([
+  [
+    ["forget", "", "--yes"],
+    "command-argument value '' is invalid for argument 'user'. It is empty.\nSee interlock forget --help",
+  ],
+  [["announce", " ", "--user", "ann"], "command-argument value ' ' is invalid for argument 'text'. It is empty."],
+  [["announce", "hi", "--user", ""], "option '--user <name>' argument '' is invalid. It is empty."],
+  [["sessions", "--agent", ""], "option '--agent <name>' argument '' is invalid. It is empty."],
+  [["webhooks", "test", ""], "command-argument value '' is invalid for argument 'name'. It is empty."],
+  [["route", ""], "command-argument value '' is invalid for argument 'sentence'. It is empty."],
+  [["keys", "new"], "missing required argument 'owner'\nSee interlock keys new --help"],
+  [["runs", "cancel"], "missing required argument 'run'\nSee interlock runs cancel --help"],
+])("a command line without its words says which is missing: %j", async (words, sentence) => {
+  const { code, stdout, stderr } = await runHere(words);
+  expect([code, stdout]).toEqual([2, ""]);
+  expect(stderr).toContain(`interlock: ${sentence}\n`);
+});
+
+test("a refusal of a malformed request names the field", async () => {
+  const node = await NodeUnderTest.start();
+  onTestFinished(() => node.stop());
+  const long = "x".repeat(300);
+  for (const words of [
+    ["forget", long, "--yes"],
+    ["sessions", "--user", long],
+    ["announce", "hi", "--user", long],
+  ]) {
+    const { code, stderr } = await runHere([...words, "--url", node.url]);
+    expect([code, stderr]).toEqual([
+      1,
+      expect.stringMatching(/^interlock: The server refused with bad_request: userId: \S/),
+    ]);
+  }
+});
+
+test("status, runs and why say that an open question's time stands still while it cannot be heard", async () => {
+  const quiz = scripted("general", { priority: 40, answer_within: { heard: "20s" } });
+  const node = await NodeUnderTest.start({ agents: [quiz, scripted("phone", { priority: 90 })] });
+  onTestFinished(() => node.stop());
+  const ann = new E2eClient(node);
+  const client = createClient({ baseUrl: node.url });
+  const { id } = await ann.hold("general");
+  await accepted(ann.say(id, "pick some"));
+  await expect.poll(async () => (await ann.see(id)).activity).toBe("waiting");
+  const told = async () => {
+    const reports = [
+      await reportStatus(client, Date.now()),
+      await reportRuns(client, { limit: 9 }, Date.now()),
+      await reportWhy(client, { what: id, limit: 9 }, Date.now()),
+      await reportWhy(client, { what: id, limit: 9, language: "zh" }, Date.now()),
+    ];
+    const lines = reports.map((report) => report.lines.join("\n"));
+    return lines.map((text) => /.*(question|问题).*/.exec(text)?.[0].replace(/^.*;/, ""));
+  };
+  const waits = "its question waits for an answer";
+  expect(await told()).toEqual([undefined, expect.stringMatching(/question$/), waits, "它的问题在等回答"]);
+  await ann.hold("phone");
+  expect(await told()).toEqual([
+    "questions whose time stands still, because their sessions are silent: 1",
+    expect.stringMatching(/question, its time stands still$/),
+    `${waits}, and its time stands still while it cannot be heard`,
+    "它的问题在等回答；听不到它时，等待时间停止计算",
   ]);
 });
 
@@ -240,7 +306,7 @@ test("arguments that begin with a dash are arguments, and a misspelt option is n
   const facts = JSON.parse(printedBy(await runHere(["why", session.id, "--json", ...at])));
   expect(facts).toMatchObject({ session: { id: "-vital" } });
   expect(printedBy(await runHere(["sessions", "--user", "-bob", ...at]))).toContain("-vital");
-  expect(printedBy(await runHere(["forget", "-bob", "--yes", ...at]))).toMatch(/^Deleted: 1 sessions of -bob, /);
+  expect(printedBy(await runHere(["forget", "-bob", "--yes", ...at]))).toMatch(/^Deleted: 1 session of -bob, /);
   const key = await runHere(["keys", "new", "-bob"]);
   expect([key.code, key.stderr]).toEqual([0, expect.stringContaining('owner: "-bob"')]);
   for (const [words, fault] of [

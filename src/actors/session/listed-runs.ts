@@ -87,10 +87,15 @@ function workOf(
   };
 }
 
-function asksOf({ run }: SessionContext): Pick<ListedRun, "asks"> {
-  const asks = (run?.interactions ?? []).map(({ interaction }) => {
+function asksOf(context: SessionContext): Pick<ListedRun, "asks"> {
+  const isStill = context.lengths?.answersWhileHeard === true && !isAudible(context);
+  const asks = (context.run?.interactions ?? []).map(({ interaction }) => {
     const { requestId, kind } = interaction;
-    return { requestId, kind, ...(kind === "confirmation" && { tool: interaction.toolCall.function.name }) };
+    return {
+      ...{ requestId, kind },
+      ...(kind === "confirmation" && { tool: interaction.toolCall.function.name }),
+      ...(isStill && { isStill: true as const }),
+    };
   });
   return asks.length > 0 ? { asks } : {};
 }

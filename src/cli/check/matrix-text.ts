@@ -18,6 +18,7 @@ const LEGEND: Readonly<Record<MatrixEffect, string>> = {
   replaces: "the challenger gets the floor, and the holder ends",
   beneath: "the challenger starts beneath the holder, quieter by this many dB",
   waits: "the challenger waits for the floor",
+  follows: "the challenger waits, and gets the floor as soon as nothing runs in the holder",
   refused: "the challenger is refused, and the holder notices nothing",
   restricted: "the flags or the hours do not let the holder be heard",
 };

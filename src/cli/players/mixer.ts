@@ -191,6 +191,8 @@ export class Mixer {
       (level.index === index && isOfProcess(level, pids)) || (keptAs !== undefined && level.keptAs === keptAs);
     const remembered = keptAs === undefined ? undefined : this.#remembered.get(keptAs);
     for (const level of [...this.#kept.levels.filter(isOf), ...(remembered ? [remembered] : [])]) {
+      // A volume of 0 is the user's own at every level.
+      if (dial.isSame(level.own, present)) continue;
       const found = level.turned.find(({ values }) => dial.isSame(values, present));
       if (found) return { own: level.own, byDb: found.byDb ?? SILENT };
     }

@@ -13,7 +13,7 @@ import {
   shown,
   startPageNode,
 } from "../../support/browsers/page-stage.ts";
-import { E2E_AGENTS, makeClerk } from "../../support/catalogs/e2e-catalog.ts";
+import { E2E_AGENTS, makeClerk, scripted } from "../../support/catalogs/e2e-catalog.ts";
 import { writeTemporary } from "../../support/clients/callers.ts";
 import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
 import { startProviderServer } from "../../support/servers/provider-server.ts";
@@ -37,6 +37,7 @@ const others = [
   { name: "keyless", adapter: { kind: "ai-sdk", provider: "openai", model: "m", api_key_env: "NO_SUCH_KEY" } },
   { name: "radio", lease: `${LEASE_MS}ms`, adapter: { kind: "external" } },
   { name: "builder", adapter: commandAdapter("works") },
+  scripted("quiz", { priority: 40, answer_within: { heard: "20s" } }),
   { name: "podcast", lease: "1d", adapter: { kind: "external" } },
 ];
 const node = await startPageNode({ agents: [...E2E_AGENTS, writer, ...others] });
@@ -157,6 +158,18 @@ describePage("the session view", (open) => {
     await page.getByLabel("b", { exact: true }).check();
     await page.getByRole("button", { name: "Answer", exact: true }).click();
     await shown(page.getByRole("region", { name: "Messages" }).getByText(/You picked a.*b/));
+  });
+
+  test("a question that waits only while it is heard says so, and that its time stands still in a call", async () => {
+    const ann = new E2eClient(node);
+    const { id, floorId } = await ann.hold("quiz");
+    const { page } = await openMade(open, Promise.resolve({ address: addressOf(node, "session", { floorId, id }) }));
+    await say(id, "pick some");
+    await page.getByText("waits 20s, while it is heard").waitFor();
+    const call = await ann.hold("phone");
+    await page.getByText("its time stands still while it cannot be heard").waitFor();
+    await accepted(ann.on(call.id, "archive"));
+    await page.getByText("waits 20s, while it is heard").waitFor();
   });
 
   test("a sub-agent's messages are folded beneath its call", async () => {

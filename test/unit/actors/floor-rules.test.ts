@@ -101,6 +101,9 @@ const CATALOGS: Readonly<Record<string, Catalog>> = {
     [A("call", 90), A("dialog", 50, { ...QUEUE, idle_yields: true }), A("podcast", 20, QUEUE), A("music", 10)],
     FLAGGED("finish"),
   ),
+  idleHours: catalogOf([A("dialog", 50, { idle_yields: true }), A("podcast", 20, QUEUE)], {
+    restrictions: [{ name: "noon", between: "12:01-12:03", allow: ["dialog"] }],
+  }),
   due: catalogOf([A("music", 20), A("talk", 50, { max_hold: "1s" }), A("note", 30)]),
   emergencyCall: catalogOf([
     A("ecall", 50, { critical: true }),
@@ -211,6 +214,10 @@ const ROWS: Readonly<Record<string, string>> = {
     "idle | start d:dialog; on r; start p:podcast | A=d Q=p | queued restricted",
   "A: with idle_yields a holder gives way when what waits may come up":
     "idle | start d:dialog; on r; start p:podcast; off r | A=p",
+  "A: with idle_yields a holder keeps the floor during the hours in which what waits may not come up":
+    "idleHours | start d:dialog; pass 61000; start p:podcast; pass 1000 | A=d Q=p | queued restricted",
+  "A: with idle_yields a holder gives way when those hours end":
+    "idleHours | start d:dialog; pass 61000; start p:podcast; pass 119000 | A=p",
   "P: stop archives the session for which the floor is reserved":
     "delayed | start m:music; start c:call; end c; stop; pass 2000 | ",
   "H: with others: finish the holder goes on, and no other session comes up":

@@ -52,6 +52,35 @@ test("each pair shows what a floor does when one agent requests it while the oth
   }
 });
 
+test("a challenger of an agent with idle_yields is shown to follow it, and is heard at once if nothing runs in it", () => {
+  const queue = { when_blocked: "queue" };
+  const catalog = makeCatalog(
+    [
+      { name: "dialog", priority: 50, idle_yields: true, ...queue },
+      { name: "podcast", priority: 20, ...queue },
+      { name: "quiet", priority: 10 },
+    ],
+    { restrictions: [{ name: "r", when: "r", allow: ["dialog", "quiet"] }] },
+  );
+  const rows = (flags: string[]) => {
+    const { pairs } = JSON.parse(matrixText(catalog, "json", { flags })) as { pairs: Pair[] };
+    return pairs.map(({ holder, challenger, effect }) => `${challenger} asks ${holder}: ${effect}`);
+  };
+  expect(rows([]).slice(0, 3)).toEqual([
+    "dialog asks dialog: follows",
+    "podcast asks dialog: follows",
+    "quiet asks dialog: refused",
+  ]);
+  expect(rows(["r"])[1]).toBe("podcast asks dialog: waits");
+  expect(matrixText(catalog, "text")).toContain(
+    "follows   the challenger waits, and gets the floor as soon as nothing runs in\n          the holder\n",
+  );
+  const floor = new FloorStage(catalog);
+  floor.create("dialog");
+  floor.create("podcast");
+  expect(floor.state("podcast")).toBe("active.idle");
+});
+
 test("a session that would wait is shown as queued, and disabled agents are left out", () => {
   const pairs = pairsOf(
     makeCatalog([

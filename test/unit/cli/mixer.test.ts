@@ -116,6 +116,23 @@ test("what its user has turned while it is quieter stays turned, and never above
   }
 });
 
+test("a stream that its user has turned to 0 is left alone when it is no longer quieter, and may be raised", async () => {
+  const { volumes, startBridge } = await openServer();
+  const { mixer, note } = startBridge();
+  const player = {};
+  volumes.set(1, 0);
+  mixer.set(player, owning(1), quieter);
+  note();
+  expect(await mixer.isAt(player, -14)).toBe(true);
+  mixer.set(player, owning(1), { level: 0, isSilent: false });
+  expect(await mixer.isAt(player, 0)).toBe(true);
+  // The sound server tells of a change, and while the bridge looks at it, the user raises the volume.
+  note();
+  volumes.set(1, FULL);
+  expect(await mixer.isAt(player, 0)).toBe(true);
+  expect(volumes.get(1)).toBe(FULL);
+});
+
 test("a stream that sounds although its player is paused is silenced, and one that does not is left alone", async () => {
   const { volumes, startBridge, log } = await openServer();
   const { mixer } = startBridge();

@@ -102,6 +102,14 @@ it("why tells for which time a session waits, and for which one a series makes t
   expect(await told(series, [], "zh")).toMatch(/^music是一个系列（0 7 \* \* mon-fri）：/);
 });
 
+it("why tells in which session one goes on that moved or was edited", async () => {
+  const events = [moved("archived", { event: "archive", reason: "moved", movedTo: "u:ann/rear" })];
+  expect(await told({ state: "archived", replacedBy: "next" }, events)).toMatch(
+    /^music has ended here: it goes on in the session next the floor/,
+  );
+  expect(await told({ state: "archived", replacedBy: "next" }, events, "zh")).toContain("它在会话 next 中继续");
+});
+
 it("why tells that a session of a series was refused at its time, and ended unheard", async () => {
   const events = [
     rejected("lower_priority"),

@@ -327,6 +327,20 @@ steps:
   expect(() => played("20s", "1s")).toThrow("line 7: no turn runs in talk");
 });
 
+test("a step of a session that is not there says whether it was refused, has ended or has not begun", () => {
+  const playing =
+    (...steps: string[]) =>
+    () =>
+      playText(`steps:\n${steps.map((step) => `  - { ${step} }\n`).join("")}`, CALLED({}));
+  expect(playing("asks: call", "asks: talk, as: x1", "ends: x1")).toThrow(
+    "line 4: there is no session x1: it was refused on line 3",
+  );
+  expect(playing("asks: talk, as: x1", "ends: x1", "ends: x1")).toThrow("line 4: there is no session x1: it has ended");
+  expect(playing("ends: x1", "asks: talk, as: x1")).toThrow(
+    "line 2: there is no session x1 yet: no earlier step begins one of this name",
+  );
+});
+
 test("a question that is answered ends with its turn, and only a turn that runs asks one", () => {
   const script = `
 steps:

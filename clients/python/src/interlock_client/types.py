@@ -1483,6 +1483,8 @@ class ListedRunAsksItem(TypedDict):
     requestId: str
     kind: Literal["confirmation", "question"]
     tool: NotRequired[str]
+    isStill: NotRequired[Literal[True]]
+    """its time stands still, because it counts only while the session is heard, which is silent."""
 
 
 class CancelledRun(TypedDict):
@@ -1567,7 +1569,7 @@ class MatrixAnswerAgentsItem(TypedDict):
 class MatrixCell(TypedDict):
     holder: str
     challenger: str
-    effect: Literal["pauses", "ducks", "replaces", "beneath", "waits", "refused", "restricted"]
+    effect: Literal["pauses", "ducks", "replaces", "beneath", "waits", "follows", "refused", "restricted"]
     level: NotRequired[float]
     """the level of the session that is heard beneath the other, in dB."""
     rule: int
