@@ -78,6 +78,6 @@ export function explainFailure(
     return `The token or key in INTERLOCK_TOKEN is another user's: the node at ${baseUrl} knows it, and requires ${needed} for this.`;
   }
   const { issues = [] } = error.facts;
-  const named = issues.map(({ path, message }) => `${path.replace(/^(?:body|query|params)\./, "")}: ${message}`);
+  const named = issues.map(({ path, message }) => `${path.replace(/^(?:body|querystring|params)\./, "")}: ${message}`);
   return `The server refused with ${error.code}: ${named.length > 0 ? named.join("; ") : error.message}`;
 }

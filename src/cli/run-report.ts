@@ -83,10 +83,10 @@ function detailOf({ worker, claimedAt, attempt, again, asks = [], purpose }: Lis
   const parts = [
     ...(purpose ? [purpose] : []),
     ...(again ? [`attempt ${attempt}, after ${again.after}${nextText(again, now)}`] : []),
-    ...(claimedAt === undefined ? [] : [`${worker ?? "a worker"} for ${agoOf(now - claimedAt)}`]),
     ...asks.map(({ kind, tool, isStill }) => {
-      return (kind === "confirmation" ? `consent to ${tool}` : kind) + (isStill ? ", its time stands still" : "");
+      return (kind === "confirmation" ? `consent to ${tool}` : kind) + (isStill ? ", unheard" : "");
     }),
+    ...(claimedAt === undefined ? [] : [`${worker ?? "a worker"} for ${agoOf(now - claimedAt)}`]),
   ];
   return parts.join("; ");
 }

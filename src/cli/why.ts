@@ -68,7 +68,6 @@ export async function reportWhy(
   ]);
   const about = { view, session, events, ifAsked, nameOf, language };
   const asks = session?.activity === "waiting" ? await asksOf(client, session) : [];
-  const tellAsk = ({ tool, isStill }: Ask) => WHY[language].waitsForAnswer(tool, isStill === true);
   const lines = storyOf(about);
   const shown = lines.slice(-limit);
   const isToday = shown.every(({ at }) => new Date(at).toDateString() === new Date(now).toDateString());
@@ -76,7 +75,9 @@ export async function reportWhy(
   const story = shown.length > 0 ? layOut(shown, layout) : [WHY[language].noDecision(session !== undefined)];
   const text = [
     ...[
-      ...(session ? [nowOf(session, about), ...asks.map(tellAsk), ...failureOf(session, about)] : []),
+      ...(session
+        ? [nowOf(session, about), ...asks.map((ask) => askOf(ask, language)), ...failureOf(session, about)]
+        : []),
       ...floorNow(about),
     ].flatMap((line) => wrapped(line)),
     "",
@@ -91,6 +92,9 @@ const previewOf = async (client: Client, { floorId, agentId, workspaceId }: Sess
   (await client.whatIf(floorId, agentId, { workspaceId })).decision;
 
 type Ask = NonNullable<ListedRun["asks"]>[number];
+
+const askOf = ({ tool, isStill }: Ask, language: Language): string =>
+  WHY[language].waitsForAnswer(tool, isStill === true);
 
 /** What the session's agent asks its user. */
 async function asksOf(client: Client, { id, agentId, userId }: Session): Promise<readonly Ask[]> {

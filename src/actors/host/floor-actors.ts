@@ -68,6 +68,21 @@ const isCreationOf = ({ type, sessionId }: LoggedEvent, id: SessionId | undefine
 export const withRouted = (reply: Reply, routed: Routed): Reply =>
   reply.ok ? { ...reply, routed } : { ...reply, facts: { ...reply.facts, routed } };
 
+/**
+ * A request that had to wait, and whose session came up with the same command, is answered as granted.
+ * @param facts what the command made happen. @param floor after it
+ */
+export function asItStands(reply: Reply, facts: readonly Fact[], floor: Floor, { catalog }: Given): Reply {
+  if (!reply.ok || reply.decision?.outcome !== "queued") return reply;
+  const { sessionId } = reply.decision.challenger;
+  const grants = facts.flatMap((fact) => {
+    if (fact.type !== "event" || fact.event.type !== "arbitration" || fact.event.sessionId !== sessionId) return [];
+    return fact.event.data.outcome === "granted" ? [fact.event.data] : [];
+  });
+  const decision = grants.at(-1) ?? beneathDecision(floor, sessionId, catalog.agents);
+  return decision ? { ...reply, decision } : reply;
+}
+
 const SESSION = new MachinePlayer<typeof sessionMachine, SessionStep>(sessionMachine);
 
 /** A machine threw or broke its contract. The floor's actors may be half-way through a command: drop them. */
@@ -287,7 +302,7 @@ export class FloorActors {
     }
     if (!answer) throw this.#break(new Error(`${command.type} was not answered`));
     const routed = "routed" in command ? command.routed : undefined;
-    const standing = this.#withStanding(answer.reply, facts.slice(begun), command.given);
+    const standing = asItStands(answer.reply, facts.slice(begun), this.#context.floor, command.given);
     const reply = routed ? withRouted(standing, routed) : standing;
     if (routed) this.#noteRouted(facts, begun, routed, "sessionId" in command ? command.sessionId : undefined);
     flow.onHop?.("actors", `${command.type}: ${[reply.ok ? "done" : reply.code, ...eventsOf(facts)].join(", ")}`);
@@ -337,18 +352,6 @@ export class FloorActors {
     const { sessionId: asker, ...challenger } = found.challenger;
     const decision = asker === NEW ? { ...found, challenger } : found;
     this.#facts.push(accept({ decision }));
-  }
-
-  /** A request that had to wait, and whose session came up with the same command, is answered as granted. */
-  #withStanding(reply: Reply, facts: CommandResult["facts"], { catalog }: Given): Reply {
-    if (!reply.ok || reply.decision?.outcome !== "queued") return reply;
-    const { sessionId } = reply.decision.challenger;
-    const grants = facts.flatMap((fact) => {
-      if (fact.type !== "event" || fact.event.type !== "arbitration" || fact.event.sessionId !== sessionId) return [];
-      return fact.event.data.outcome === "granted" ? [fact.event.data] : [];
-    });
-    const decision = grants.at(-1) ?? beneathDecision(this.#context.floor, sessionId, catalog.agents);
-    return decision ? { ...reply, decision } : reply;
   }
 
   /** The present states of the sessions that changed since the last call. */

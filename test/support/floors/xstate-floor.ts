@@ -3,7 +3,7 @@ import type { Emitted, Fact, Given } from "../../../src/actors/facts.ts";
 import type { ArbiterEvent } from "../../../src/actors/floor/arbiter.ts";
 import { arbiterMachine } from "../../../src/actors/floor/arbiter-machine.ts";
 import { givesWayWhenIdle } from "../../../src/actors/floor/arbiter-step.ts";
-import { NEEDS_ARBITER } from "../../../src/actors/host/floor-actors.ts";
+import { asItStands, NEEDS_ARBITER } from "../../../src/actors/host/floor-actors.ts";
 import { type SessionValue, sessionView, writtenState } from "../../../src/actors/session/session-context.ts";
 import { deadlineOf } from "../../../src/actors/session/session-deadlines.ts";
 import type { sessionMachine } from "../../../src/actors/session/session-machine.ts";
@@ -59,6 +59,7 @@ export class XstateFloor {
     this.#facts = [];
     const { given } = command;
     this.#catchUp(given, "-");
+    const begun = this.#facts.length;
     const isForSession = "sessionId" in command && command.sessionId !== undefined && !NEEDS_ARBITER.has(command.type);
     const session = isForSession ? this.#children[command.sessionId!] : undefined;
     if (session) session.send(command as SessionCommand);
@@ -68,7 +69,10 @@ export class XstateFloor {
     if (this.#broken !== undefined) throw this.#broken;
     const answer = this.#facts.find((fact) => fact.type === "reply");
     const facts = this.#facts.filter((fact) => fact.type !== "reply");
-    return { facts, reply: answer?.showsSession ? this.#show(answer.reply) : answer?.reply };
+    if (!answer) return { facts, reply: undefined };
+    const { floor } = this.#arbiter.getSnapshot().context;
+    const reply = asItStands(answer.reply, this.#facts.slice(begun), floor, given);
+    return { facts, reply: answer.showsSession ? this.#show(reply) : reply };
   }
 
   /** What is due by now, each at its own moment; an idle holder first, and at the same moment who asked first. */
