@@ -14,10 +14,10 @@ async function install(atEnd: (close: () => Promise<void>) => void) {
   atEnd(() => provider.close());
   const adapter = { kind: "ai-sdk", provider: "openai-compatible", model: "large", base_url: provider.baseUrl };
   const agents = [
-    { name: "model", adapter: { ...adapter, summary: { after: 2, keep: 1 } } },
     { name: "by-request", adapter: { ...adapter, summary: { model: "small" } } },
+    { name: "model", adapter: { ...adapter, summary: { after: 2, keep: 1 } } },
   ];
-  const installation = await makeInstallation({ agents }, {}, atEnd);
+  const installation = await makeInstallation({ agents, default_agent: "model" }, {}, atEnd);
   let node = await installation.start();
   return {
     provider,
@@ -141,7 +141,7 @@ describe("a summary", () => {
     expect(asked[1]).toContain("To Oslo.");
     expect(asked[1]).toContain("User: On Friday.");
     const listed = (await node.ask("GET", "/session/list?includeArchived=true&q=Oslo")).body.sessions;
-    expect(listed[0]).toMatchObject({ state: "archived", messageCount: 6 });
+    expect(listed[0]).toMatchObject({ agentId: "model", state: "archived", messageCount: 6 });
 
     expect((await node.post("/context/compress", { messages: [{ role: "tool", content: "4" }] })).body).toEqual({
       success: true,
