@@ -5,7 +5,7 @@ import type { LoggedServerEvent } from "../client/server-event.ts";
 import { withoutWords } from "../policy/replay/needed-events.ts";
 import { visibleJson } from "../shared/text.ts";
 import { clientOf, explainFailure } from "./node-client.ts";
-import { complain, countText, type Output, printLines } from "./printed-lines.ts";
+import { complain, counted, type Output, printLines } from "./printed-lines.ts";
 import { MAX_LOG_EVENTS } from "./saved-logs.ts";
 
 export interface ExportLogsOptions {
@@ -50,7 +50,7 @@ export async function exportLogs(
       await to.add(JSON.stringify({ ...SAVED_LOG, floorId, catalogue: catalog.hash, events: log.events }));
     }
     await to.end();
-    printLines(stderr, [`${countText(floors, "floor")}, ${countText(events, "event")}`]);
+    printLines(stderr, [`${counted(floors, "floor")}, ${counted(events, "event")}`]);
     return 0;
   } catch (error) {
     complain(stderr, whyNot(error, file, floor, { baseUrl: url, env }));

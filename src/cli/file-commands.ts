@@ -1,6 +1,6 @@
 import { readSettings } from "../config/settings.ts";
 import type { CommandLine } from "./command-line.ts";
-import { complain, countText, printLines } from "./printed-lines.ts";
+import { complain, counted, printLines } from "./printed-lines.ts";
 
 const STORE_NOTE = "Without --store it is the store of INTERLOCK_STORE, or sqlite:data/interlock.db.";
 
@@ -48,7 +48,7 @@ export function addFileCommands({ add, end }: CommandLine): void {
     .option("--store <store>", "the store, as sqlite:<file>")
     .action(async (to: string, { store }: { store?: string }) => {
       const { backUp } = await import("../store/sqlite/file-copies.ts");
-      await onFile(async (file) => `${to} has ${countText(await backUp(file, to), "session")} of ${file}`, store);
+      await onFile(async (file) => `${to} has ${counted(await backUp(file, to), "session")} of ${file}`, store);
     });
 
   add("restore", "Put a backup in the place of a SQLite store that no node uses, and give it a new epoch.", [
@@ -60,7 +60,7 @@ export function addFileCommands({ add, end }: CommandLine): void {
       const { restore } = await import("../store/sqlite/file-copies.ts");
       await onFile(async (file) => {
         const { kept, sessions } = await restore(from, file);
-        return `${file} has ${countText(sessions, "session")} of ${from}${kept === undefined ? "" : `; what it replaced is ${kept}`}`;
+        return `${file} has ${counted(sessions, "session")} of ${from}${kept === undefined ? "" : `; what it replaced is ${kept}`}`;
       }, store);
     });
 }

@@ -1,7 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { createInterface } from "node:readline/promises";
 import { clientOf, explainFailure } from "./node-client.ts";
-import { complain, countText, printableLine, printLines } from "./printed-lines.ts";
+import { complain, counted, printableLine, printLines } from "./printed-lines.ts";
 
 const SECRET_MODE = 0o600;
 /** The last line of a complete export. */
@@ -35,7 +35,7 @@ export async function runForget(userId: string, options: ForgetOptions, terminal
       if (!stdin.isTTY) return refuse("nothing was deleted: confirm with --yes");
       const prompt = createInterface({ input: stdin, output: stdout });
       const answer = await prompt.question(
-        printableLine(`Delete ${countText(total, "session")} of ${userId}, for ever? [y/N] `),
+        printableLine(`Delete ${counted(total, "session")} of ${userId}, for ever? [y/N] `),
       );
       prompt.close();
       if (!/^y(es)?$/i.test(answer.trim())) return refuse("nothing was deleted");
@@ -50,7 +50,7 @@ export async function runForget(userId: string, options: ForgetOptions, terminal
     if (sessions === 0)
       return refuse(`there was no session of ${userId}: is the name right? What else was known of it is deleted`);
     printLines(stdout, [
-      `Deleted: ${countText(sessions, "session")} of ${userId}, with its decisions, receipts and images`,
+      `Deleted: ${counted(sessions, "session")} of ${userId}, with its decisions, receipts and images`,
       ...[...remains, COUNTERS, BACKUPS].map((sentence) => `  ${sentence}`),
     ]);
     return 0;

@@ -30,7 +30,7 @@ export function complain(err: Output, ...lines: readonly string[]): void {
 }
 
 /** `1 session`, `2 sessions`. */
-export const countText = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? "" : "s"}`;
+export const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? "" : "s"}`;
 
 /** The text as one line of a terminal. */
 export const printableLine = (text: string): string => withoutUnseen(text.replace(BREAKING, " "));

@@ -1,7 +1,7 @@
 import { describeRefusal, loadCatalog } from "../config/catalog/catalog-file.ts";
 import { type Proof, type ProofOutcome, prove, type Round } from "../policy/proof.ts";
 import { type Paint, paintFor } from "./paint.ts";
-import { countText, type Output, printLines } from "./printed-lines.ts";
+import { counted, type Output, printLines } from "./printed-lines.ts";
 import { wrapToWidth } from "./text-width.ts";
 
 export interface ProveOptions {
@@ -68,8 +68,8 @@ function concludes(proof: Proof, claims: number, path: string): string[] {
   const { outcome, reached, needed, isCutShort, broken, fault } = proof;
   const rest = claims - broken.filter(({ claim }) => claim).length;
   const isSafe = broken.every(({ claim }) => claim);
-  const explored = reached === 0 ? "not even with 1 session" : `with up to ${countText(reached, "session")} at a time`;
-  const what = `Every invariant holds${rest > 0 ? `, and ${countText(rest, "claim")}` : ""}`;
+  const explored = reached === 0 ? "not even with 1 session" : `with up to ${counted(reached, "session")} at a time`;
+  const what = `Every invariant holds${rest > 0 ? `, and ${counted(rest, "claim")}` : ""}`;
   switch (outcome) {
     case "faulty":
       return [`A fault of interlock prove, not of the catalogue: ${fault}. Nothing that it printed counts.`];
@@ -95,10 +95,10 @@ function describe({ rounds, reached }: Proof, paint: Paint): string[] {
     for (const { size, states, steps, isComplete, depth } of own) {
       const extent = isComplete ? "every reachable state" : `every sequence of ${depth} moves`;
       const counts = `${numberText(states)} states, ${numberText(steps)} steps`;
-      lines.push(`  ${countText(size, "session").padEnd(12)}${extent.padEnd(30)}${counts}`);
+      lines.push(`  ${counted(size, "session").padEnd(12)}${extent.padEnd(30)}${counts}`);
     }
   }
-  const limit = `Not explored: more than ${countText(reached, "session")} to the end, users with preferences, switches to another agent, two agents disabled at once, and flags that change while an agent is disabled. Schedules, edits and moves between zones act as requests and ends, and a turn that its budget refuses as one that ends.`;
+  const limit = `Not explored: more than ${counted(reached, "session")} to the end, users with preferences, switches to another agent, two agents disabled at once, and flags that change while an agent is disabled. Schedules, edits and moves between zones act as requests and ends, and a turn that its budget refuses as one that ends.`;
   return [...lines, ...wrapToWidth(limit, WIDTH).map((line) => paint("quiet", line))];
 }
 
@@ -116,7 +116,7 @@ function meterOn(screen: Output) {
     show({ size, states, depth }: { size: number; states: number; depth: number }): void {
       if (screen.isTTY !== true || performance.now() - shownAt < PROGRESS_MS) return;
       shownAt = performance.now();
-      write(`${countText(size, "session")}, ${countText(depth, "move")}, ${numberText(states)} states`);
+      write(`${counted(size, "session")}, ${counted(depth, "move")}, ${numberText(states)} states`);
     },
     end(): void {
       if (length > 0) screen.write(`\r${" ".repeat(length)}\r`);

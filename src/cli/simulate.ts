@@ -15,7 +15,7 @@ import { WallClock } from "../shared/wall-clock.ts";
 import { layOut } from "./line-layout.ts";
 import { narrate } from "./narration.ts";
 import { type Paint, paintFor } from "./paint.ts";
-import { countText, type Output, printLines } from "./printed-lines.ts";
+import { counted, type Output, printLines } from "./printed-lines.ts";
 import { wrapToWidth } from "./text-width.ts";
 import { drawLegend, drawTimeline, readTimeline, type Timeline } from "./timeline.ts";
 import { drawSvg } from "./timeline-svg.ts";
@@ -215,7 +215,7 @@ function named(events: readonly PlayedEvent[]): PlayedEvent[] {
 
 function countOf(events: readonly PlayedEvent[], type: PlayedEvent["type"]): string {
   const count = events.filter((event) => event.type === type).length;
-  return countText(count, "decision");
+  return counted(count, "decision");
 }
 
 const DAY_MS = 86_400_000;

@@ -4,7 +4,7 @@ import { describeRefusal, loadCatalog } from "../../config/catalog/catalog-file.
 import { type Circumstances, findStrays } from "../../policy/circumstances.ts";
 import { whyNoMatrix } from "../../policy/matrix.ts";
 import { SystemClock } from "../../system/system-clock.ts";
-import { countText, type Output, printLines } from "../printed-lines.ts";
+import { counted, type Output, printLines } from "../printed-lines.ts";
 import { wrapToWidth } from "../text-width.ts";
 import { differenceText } from "./difference-text.ts";
 import { findIdleSettings } from "./idle-settings.ts";
@@ -56,7 +56,7 @@ export async function checkCatalog(
   const read = await readOrRefuse(path, print);
   if (typeof read === "number") return read;
   if (matrix) return printMatrix(read, path, matrix, out);
-  print(`${path}: ${countText(read.agents.size, "agent")}, no faults, hash ${read.hash}`);
+  print(`${path}: ${counted(read.agents.size, "agent")}, no faults, hash ${read.hash}`);
   const warnings = [
     ...findKeyless(read, env),
     ...findSilenceRisks(read),
