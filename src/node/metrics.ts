@@ -274,6 +274,7 @@ export class Metrics implements HostMetrics, WorkerMetrics {
       labelNames: ["state"],
       registers,
     });
+    this.runsUnderWay(0, 0, 0);
   }
 
   /** Read these values at each scrape. Called once, when the parts that they are of are made. */

@@ -15,6 +15,7 @@ const agents = [...E2E_AGENTS, ...CAR, radio, makeClerk(provider.baseUrl)];
 const node = await startPageNode({ agents, catalog: {} });
 
 const SIZES = [
+  { width: 320, height: 640 },
   { width: 390, height: 844 },
   { width: 1280, height: 720 },
   { width: 1920, height: 1080 },
@@ -92,7 +93,7 @@ async function resize(page: Page, size: (typeof SIZES)[number]): Promise<void> {
 
 describePage("every view", (open) => {
   test.each(LOOKS)(
-    "the page fits the screen at three sizes and, if $isChecked, passes axe: $colorScheme $locale",
+    "the page fits the screen at four sizes and, if $isChecked, passes axe: $colorScheme $locale",
     async ({ colorScheme, locale, isChecked }) => {
       const page = await open(node.url, { colorScheme, locale, viewport: SIZES[0]!, expected: /404/ });
       for (const [place, [path, drawn]] of VIEWS.entries()) {

@@ -119,6 +119,7 @@ test("/metrics is Prometheus text, and counts commands", async () => {
   expect(headers["content-type"]).toMatch(/^text\/plain; version=0\.0\.4/);
   const names = ["interlock_connections", "interlock_floors_active", "interlock_runs", "process_cpu_seconds_total"];
   for (const name of names) expect(text).toContain(`# TYPE ${name}`);
+  for (const state of ["driven", "held", "waiting"]) expect(text).toContain(`interlock_runs{state="${state}"} 0\n`);
   for (const line of text.split("\n").filter((each) => each !== "")) {
     expect(line).toMatch(/^(# (HELP|TYPE) \w+ .+|\w+(\{.*\})? [-+0-9.eNaInf]+)$/);
   }
