@@ -1,5 +1,6 @@
 import type { ScriptedAdapter, ScriptedReply } from "../config/catalog/adapter.ts";
 import type { AgentEntry } from "../config/catalog/catalog.ts";
+import { isMatch } from "../config/catalog/pattern.ts";
 import { AppError } from "../protocol/errors.ts";
 import type { Answer, ToolCall } from "../protocol/interaction.ts";
 import { cleanText, cutText } from "../shared/text.ts";
@@ -69,7 +70,7 @@ async function* act(rule: ScriptedReply, script: Script): AsyncGenerator<Part, F
 
 function ruleFor(message: string, replies: readonly ScriptedReply[]): ScriptedReply | undefined {
   const text = cutText(message, MAX_MATCHED_UNITS);
-  return replies.find(({ match }) => match === undefined || match.test(text));
+  return replies.find(({ match }) => match === undefined || isMatch(match, text));
 }
 
 /**

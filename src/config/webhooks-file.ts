@@ -8,6 +8,7 @@ import { readYaml } from "./catalog/yaml-text.ts";
 import { type Fault, faultLine, sortFaults } from "./fault.ts";
 import { suggest } from "./nearest.ts";
 import { duration } from "./quantities.ts";
+import { readApart, SMALL_BYTES, UnfinishedReading } from "./reading-thread.ts";
 
 /** The largest file of webhooks, in bytes. */
 const MAX_FILE_BYTES = 262_144;
@@ -96,21 +97,38 @@ export interface Webhooks {
   readonly secretFiles: readonly string[];
 }
 
-export type WebhooksReading = { ok: true; webhooks: Webhooks } | { ok: false; faults: readonly string[] };
+type Refused = { ok: false; faults: readonly string[] };
+export type WebhooksReading = { ok: true; webhooks: Webhooks } | Refused;
+
+/** What a file has, with the secrets of the files that it names, as plain data. */
+interface Entries {
+  ok: true;
+  entries: readonly { readonly entry: z.infer<typeof Hook>; readonly secrets: readonly string[] }[];
+  secretFiles: readonly string[];
+}
 
 /** Read a file of webhooks. Never rejects: `faults` are sentences with line and column, all at once, and no secrets. */
 export async function readWebhooksFile(path: string): Promise<WebhooksReading> {
   try {
     const bytes = await readBounded(path, MAX_FILE_BYTES);
     if (bytes.length > MAX_FILE_BYTES) return { ok: false, faults: [`${path}: the file is larger than 256 KiB`] };
-    return await parseWebhooks(bytes.toString("utf8"), path);
+    const text = bytes.toString("utf8");
+    const read = bytes.length <= SMALL_BYTES ? await readEntries(text, path) : await readEntriesApart(text, path);
+    if (!read.ok) return read;
+    const hooks = new Map(read.entries.map(({ entry, secrets }) => [entry.name, hookOf(entry, secrets)]));
+    return { ok: true, webhooks: { hooks, secretFiles: read.secretFiles } };
   } catch (error) {
-    return { ok: false, faults: [`${path}: ${whyUnreadable(error)}`] };
+    const why = error instanceof UnfinishedReading ? `the file ${error.message}` : whyUnreadable(error);
+    return { ok: false, faults: [`${path}: ${why}`] };
   }
 }
 
+/** A large file is read anew whenever it is saved, and as long as it has faults, while the node is at work. */
+const readEntriesApart = (text: string, path: string): Promise<Entries | Refused> =>
+  readApart(new URL("./webhooks-main", import.meta.url), { text, path });
+
 /** Parse the text of a file of webhooks. Paths of secret files are relative to its folder. */
-async function parseWebhooks(text: string, path: string): Promise<WebhooksReading> {
+export async function readEntries(text: string, path: string): Promise<Entries | Refused> {
   const yaml = readYaml(text);
   const parsed = WebhooksFile.safeParse(yaml.value, { error: explain });
   const faults = [...yaml.faults];
@@ -123,33 +141,35 @@ async function parseWebhooks(text: string, path: string): Promise<WebhooksReadin
     for (const { path: at, on, message } of issues) addFault(at, message, on);
     return { ok: false, faults: linesOf(path, faults) };
   }
-  const webhooks = await toWebhooks(parsed.data, dirname(path), addFault);
-  return faults.length === 0 ? { ok: true, webhooks } : { ok: false, faults: linesOf(path, faults) };
+  const entries = await withSecrets(parsed.data, dirname(path), addFault);
+  return faults.length === 0 ? entries : { ok: false, faults: linesOf(path, faults) };
 }
 
 type AddFault = (at: readonly PropertyKey[], message: string, on?: "key" | "value") => void;
 
-async function toWebhooks(
+async function withSecrets(
   { webhooks }: z.infer<typeof WebhooksFile>,
   folder: string,
   addFault: AddFault,
-): Promise<Webhooks> {
-  const hooks = new Map<string, Webhook>();
+): Promise<Entries> {
+  const names = new Set<string>();
+  const entries: Entries["entries"][number][] = [];
   const secretFiles: string[] = [];
   for (const [index, entry] of webhooks.entries()) {
     const { name, secret, secret_file: file } = entry;
-    if (hooks.has(name)) addFault(["webhooks", index, "name"], "is there twice");
-    let keys = [secret ?? []].flat().map((each) => keyOf(each)!);
+    if (names.has(name)) addFault(["webhooks", index, "name"], "is there twice");
+    names.add(name);
+    let secrets = [secret ?? []].flat();
     if (file !== undefined) {
       const secretPath = resolve(folder, file);
       secretFiles.push(secretPath);
       const read = await readSecrets(secretPath);
       if (typeof read === "string") addFault(["webhooks", index, "secret_file"], read);
-      else keys = read;
+      else secrets = read;
     }
-    hooks.set(name, hookOf(entry, keys));
+    entries.push({ entry, secrets });
   }
-  return { hooks, secretFiles };
+  return { ok: true, entries, secretFiles };
 }
 
 const linesOf = (path: string, faults: readonly Fault[]) => sortFaults(faults).map((fault) => faultLine(path, fault));
@@ -157,12 +177,12 @@ const linesOf = (path: string, faults: readonly Fault[]) => sortFaults(faults).m
 /** Remove the file's value from a message: it may be a secret. */
 const withoutValue = (message: string): string => message.replace(/, not .*$/su, "");
 
-function hookOf(entry: z.infer<typeof Hook>, keys: readonly Buffer[]): Webhook {
+function hookOf(entry: z.infer<typeof Hook>, secrets: readonly string[]): Webhook {
   const { name, url, types, agents, users, private_addresses: mayBePrivate, timeout: timeoutMs } = entry;
   return {
     name,
     url: new URL(url),
-    keys,
+    keys: secrets.map((secret) => keyOf(secret)!),
     types: new Set(types),
     agents: agents && new Set(agents),
     users: users && new Set(users),
@@ -171,8 +191,8 @@ function hookOf(entry: z.infer<typeof Hook>, keys: readonly Buffer[]): Webhook {
   };
 }
 
-/** The keys in a file; what is wrong with it otherwise, without its contents. */
-async function readSecrets(path: string): Promise<Buffer[] | string> {
+/** The secrets in a file; what is wrong with it otherwise, without its contents. */
+async function readSecrets(path: string): Promise<string[] | string> {
   let text: string;
   try {
     text = (await readBounded(path, MAX_SECRETS_BYTES)).toString("utf8");
@@ -181,6 +201,6 @@ async function readSecrets(path: string): Promise<Buffer[] | string> {
   }
   const lines = text.split(/\r?\n/).filter((line) => line !== "");
   if (lines.length === 0 || lines.length > MAX_SECRETS) return `must have one secret, or two on a line each`;
-  const keys = lines.map(keyOf).filter((key) => key !== undefined);
-  return keys.length === lines.length ? keys : `has a line that is no secret: each ${SECRET_FORM}`;
+  const isEach = lines.every((line) => keyOf(line) !== undefined);
+  return isEach ? lines : `has a line that is no secret: each ${SECRET_FORM}`;
 }

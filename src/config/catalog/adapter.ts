@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { SHORT_NAME, SHORT_NAME_FORM } from "../../protocol/ids.ts";
 import { duration } from "../quantities.ts";
-import { PatternText } from "./pattern.ts";
+import { areTooLarge, PatternText, TOO_LARGE_TOGETHER } from "./pattern.ts";
 import { path, program, variableName } from "./program-entry.ts";
 
 const text = z.string().min(1).max(16_384);
@@ -59,7 +59,11 @@ const Reply = z.strictObject({
 
 const Scripted = z.strictObject({
   kind: z.literal("scripted"),
-  replies: z.array(Reply).max(1_000).default([]),
+  replies: z
+    .array(Reply)
+    .max(1_000)
+    .refine((replies) => !areTooLarge(replies.flatMap(({ match }) => match ?? [])), TOO_LARGE_TOGETHER)
+    .default([]),
   yields: conduct.yields.default("hold"),
   restartable: conduct.restartable.default(true),
 });

@@ -3,8 +3,8 @@ import type { z } from "zod";
 import { readBounded, whyUnreadable } from "../bounded-file.ts";
 import { BOUNDS } from "../bounds.ts";
 import { type Fault, faultLine, sortFaults, type ValueFault } from "../fault.ts";
+import { readApart, SMALL_BYTES, UnfinishedReading } from "../reading-thread.ts";
 import { type Catalog, CatalogFile, toCatalog } from "./catalog.ts";
-import { examineApart, UnfinishedExamination } from "./catalog-thread.ts";
 import { findContradictions } from "./contradictions.ts";
 import { type Explained, explain, explainIssues } from "./explanation.ts";
 import { LenientCatalog } from "./lenient-catalog.ts";
@@ -26,8 +26,8 @@ export function describeRefusal(path: string, { faults, unreadable }: RefusedCat
 }
 
 const MAX_CATALOG_BYTES = BOUNDS.catalogBytes;
-/** Examining a text of this size takes a tenth of a second at worst, hardly longer than to begin a thread. */
-const SMALL_BYTES = 16_384;
+/** Counts and classes, with which a pattern is larger than its text, also where YAML escapes their signs. */
+const GROWTH = /\{\d|\\[pPuUx\r\n]/;
 const TOO_LARGE = "the file is larger than 1 MiB";
 
 /** Parse a catalogue. Returns it, or all faults at once: of syntax, keys, values, and names of unknown agents. */
@@ -36,9 +36,13 @@ export function readCatalog(text: string): CatalogReading {
   return examined.ok ? { ok: true, catalog: toCatalog(examined.file, hashOf(text)) } : examined;
 }
 
-type Examined = { ok: true; value: unknown; file: z.output<typeof CatalogFile> } | RefusedCatalog;
+type Examined = { ok: true; file: z.output<typeof CatalogFile> } | RefusedCatalog;
 
-/** Look for all faults of a catalogue. Without any: its value as YAML, and what the schema makes of it. */
+/** @throws UnfinishedReading if it needs more memory, in MiB, or its thread fails */
+export const examineApart = (text: string, maxMemory?: number): Promise<Examined> =>
+  readApart(new URL("./catalog-main", import.meta.url), text, maxMemory);
+
+/** Look for all faults of a catalogue. Without any: what the schema makes of it. */
 export function examineCatalog(text: string): Examined {
   if (Buffer.byteLength(text) > MAX_CATALOG_BYTES) return refuse(TOO_LARGE);
   const yaml = readYaml(text);
@@ -49,7 +53,7 @@ export function examineCatalog(text: string): Examined {
   const readable = LenientCatalog.parse(yaml.value);
   const misfits = [...findStrayNames(readable), ...findContradictions(readable)];
   if (file.success && misfits.length === 0 && yaml.faults.length === 0) {
-    return { ok: true, value: yaml.value, file: file.data };
+    return { ok: true, file: file.data };
   }
   const faults = [...yaml.faults];
   // Without a parsed value, the contents cannot be checked.
@@ -93,7 +97,7 @@ export function decodeCatalog(bytes: Uint8Array): CatalogReading {
 }
 
 /**
- * Parse the bytes of a catalogue, a large one in a thread of its own. Never rejects.
+ * Parse the bytes of a catalogue, one that may take long in a thread of its own. Never rejects.
  * @param known returned if it has the same text
  */
 export async function decodeCatalogApart(bytes: Uint8Array, known?: Catalog): Promise<CatalogReading> {
@@ -101,12 +105,12 @@ export async function decodeCatalogApart(bytes: Uint8Array, known?: Catalog): Pr
   if (typeof text !== "string") return text;
   const hash = hashOf(text);
   if (known?.hash === hash) return { ok: true, catalog: known };
-  if (bytes.length <= SMALL_BYTES) return readCatalog(text);
+  if (bytes.length <= SMALL_BYTES && !GROWTH.test(text)) return readCatalog(text);
   try {
     const examined = await examineApart(text);
-    return examined.ok ? { ok: true, catalog: toCatalog(CatalogFile.parse(examined.value), hash) } : examined;
+    return examined.ok ? { ok: true, catalog: toCatalog(examined.file, hash) } : examined;
   } catch (error) {
-    if (!(error instanceof UnfinishedExamination)) throw error;
+    if (!(error instanceof UnfinishedReading)) throw error;
     return { ...refuse(`the file ${error.message}`), unreadable: "refused" };
   }
 }

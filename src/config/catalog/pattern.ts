@@ -11,36 +11,34 @@ export const IGNORES_CASE: number = RE2JS.CASE_INSENSITIVE;
 
 /**
  * A pattern of the catalogue. It matches anywhere in a text, ignores case, and takes time linear in the text's length.
- * Two of the same source are equal.
+ * It is plain data, so that the thread that compiled it can pass it on.
  */
-export class Pattern {
+export interface Pattern {
   readonly source: string;
   /** In the notation of its engine. */
   readonly translated: string;
-  readonly #compiled: RE2JS;
-
-  /** `compilePattern` makes it. */
-  constructor(source: string, translated: string) {
-    this.source = source;
-    this.translated = translated;
-    this.#compiled = RE2JS.compile(translated, IGNORES_CASE);
-  }
-
   /** Its size, in steps of its engine. */
-  get steps(): number {
-    return this.#compiled.programSize();
-  }
+  readonly steps: number;
+}
 
-  test(text: string): boolean {
-    return this.#compiled.test(text);
-  }
+/** The patterns that this thread has compiled. Those of another thread are compiled when they are first matched. */
+const COMPILED = new WeakMap<Pattern, RE2JS>();
 
-  /** The named groups of its first match that took part in it. */
-  groupsIn(text: string): Record<string, string> {
-    const matcher = this.#compiled.matcher(text);
-    const groups = matcher.find() ? Object.entries(matcher.getNamedGroups()) : [];
-    return Object.fromEntries(groups.filter((group): group is [string, string] => group[1] !== null));
-  }
+function compiled(pattern: Pattern): RE2JS {
+  const known = COMPILED.get(pattern);
+  if (known) return known;
+  const made = RE2JS.compile(pattern.translated, IGNORES_CASE);
+  COMPILED.set(pattern, made);
+  return made;
+}
+
+export const isMatch = (pattern: Pattern, text: string): boolean => compiled(pattern).test(text);
+
+/** The named groups of a pattern's first match that took part in it. */
+export function groupsIn(pattern: Pattern, text: string): Record<string, string> {
+  const matcher = compiled(pattern).matcher(text);
+  const groups = matcher.find() ? Object.entries(matcher.getNamedGroups()) : [];
+  return Object.fromEntries(groups.filter((group): group is [string, string] => group[1] !== null));
 }
 
 /**
@@ -55,6 +53,14 @@ export function compilePattern(source: string): Pattern {
   if (pattern.steps > MAX_STEPS) throw new SyntaxError("is too large: reduce its repetitions");
   return pattern;
 }
+
+/** The maximum size of patterns that one message or sentence is matched against together: it bounds that work. */
+const MAX_TOTAL_STEPS = 100_000;
+
+export const areTooLarge = (patterns: readonly Pattern[]): boolean =>
+  patterns.reduce((sum, { steps }) => sum + steps, 0) > MAX_TOTAL_STEPS;
+
+export const TOO_LARGE_TOGETHER = "has patterns that are too large together: reduce their repetitions";
 
 /** The schema of a pattern in a file. */
 export const PatternText = z
@@ -81,7 +87,11 @@ function assertExpression(source: string): void {
 
 function compileLinear(source: string): Pattern {
   try {
-    return new Pattern(source, RE2JS.translateRegExp(source.replace(PROPERTY, "\\$1{$2}")));
+    const translated = RE2JS.translateRegExp(source.replace(PROPERTY, "\\$1{$2}"));
+    const made = RE2JS.compile(translated, IGNORES_CASE);
+    const pattern = { source, translated, steps: made.programSize() };
+    COMPILED.set(pattern, made);
+    return pattern;
   } catch (error) {
     if (!(error instanceof RE2JSSyntaxException)) throw error;
     const what = error.message.split("`")[1] ?? source;

@@ -4,13 +4,11 @@ import { RE2Set } from "re2js";
 import { z } from "zod";
 import { AgentId } from "../../protocol/ids.ts";
 import { duration } from "../quantities.ts";
-import { IGNORES_CASE, type Pattern, PatternText } from "./pattern.ts";
+import { areTooLarge, groupsIn, IGNORES_CASE, type Pattern, PatternText, TOO_LARGE_TOGETHER } from "./pattern.ts";
 
 const MAX_ROWS = 1_000;
 /** Patterns of all rows. One automaton matches them all in one pass, so their number costs memory and no time. */
 const MAX_PATTERNS = 1_000;
-/** The size of all patterns together, in steps of their engine: it bounds the work of a sentence of a new kind. */
-const MAX_TOTAL_STEPS = 100_000;
 /** The beginning of a sentence that patterns see, in UTF-16 units: nobody says more at once. */
 export const MAX_SENTENCE = 1_000;
 
@@ -79,10 +77,7 @@ export const RoutingRows = z
   .array(Row)
   .max(MAX_ROWS)
   .refine((rows) => rows.flatMap(patternsOf).length <= MAX_PATTERNS, `must have at most ${MAX_PATTERNS} patterns`)
-  .refine(
-    (rows) => rows.flatMap(patternsOf).reduce((sum, { steps }) => sum + steps, 0) <= MAX_TOTAL_STEPS,
-    "has patterns that are too large together: reduce their repetitions",
-  );
+  .refine((rows) => !areTooLarge(rows.flatMap(patternsOf)), TOO_LARGE_TOGETHER);
 
 /** What a sentence matches. */
 export interface SentenceMatch {
@@ -119,6 +114,6 @@ export class Routing {
       const isCut = sentence.length > MAX_SENTENCE && this.rows[row]!.kind === "ignore";
       if (!isCut && !byRow.has(row)) byRow.set(row, pattern);
     }
-    return { byRow, groupsOf: (pattern) => pattern.groupsIn(text) };
+    return { byRow, groupsOf: (pattern) => groupsIn(pattern, text) };
   }
 }

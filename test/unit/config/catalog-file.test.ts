@@ -2,9 +2,15 @@ import { createHash } from "node:crypto";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { decodeCatalogApart, loadCatalog, readCatalog } from "../../../src/config/catalog/catalog-file.ts";
-import { examineApart } from "../../../src/config/catalog/catalog-thread.ts";
+import { RE2JS } from "re2js";
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
+import {
+  decodeCatalogApart,
+  examineApart,
+  loadCatalog,
+  readCatalog,
+} from "../../../src/config/catalog/catalog-file.ts";
+import { isMatch } from "../../../src/config/catalog/pattern.ts";
 import { catalogOf, faultsOf, lines } from "../../support/catalogs/catalog-faults.ts";
 
 it("a valid file becomes a catalogue with every default filled in", () => {
@@ -158,6 +164,37 @@ describe("a large text", () => {
     const loop = new Promise((resolve) => setImmediate(() => resolve("the event loop went on")));
     expect(await Promise.race([reading, loop])).toBe("the event loop went on");
     expect(await reading).toEqual(readCatalog(text));
+  });
+
+  it.each([
+    ["a count", "(ab){900}"],
+    ["a count whose sign YAML escapes", "(ab)\\x7b900}"],
+    ["a class", "\\\\p{L}"],
+  ])("that is short is read so too if a pattern is larger than its text: %s", async (_, pattern) => {
+    const text = lines(
+      "agents:",
+      `  - { name: a, adapter: { kind: scripted, replies: [{ match: "${pattern}", say: hm }] } }`,
+    );
+    const compile = vi.spyOn(RE2JS, "compile");
+    onTestFinished(() => compile.mockRestore());
+    const reading = await decodeCatalogApart(Buffer.from(text));
+    expect(compile).not.toHaveBeenCalled();
+    expect(reading).toEqual(readCatalog(text));
+  });
+
+  it("has its schema applied in the thread alone: its patterns are compiled when they are first matched", async () => {
+    const text = lines(
+      "agents:",
+      "  - { name: a, adapter: { kind: scripted, replies: [{ match: hm, say: hm }] } }",
+      ...agents,
+    );
+    const compile = vi.spyOn(RE2JS, "compile");
+    onTestFinished(() => compile.mockRestore());
+    const reading = await decodeCatalogApart(Buffer.from(text));
+    expect(compile).not.toHaveBeenCalled();
+    const adapter = reading.ok ? reading.catalog.agents.get("a")!.adapter : undefined;
+    expect(adapter?.kind === "scripted" && isMatch(adapter.replies[0]!.match!, "ah, HM")).toBe(true);
+    expect(compile).toHaveBeenCalledOnce();
   });
 
   it("is read before the next one, so that their memory does not add up", async () => {

@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { readCatalog } from "../../../src/config/catalog/catalog-file.ts";
-import { compilePattern } from "../../../src/config/catalog/pattern.ts";
+import { compilePattern, isMatch } from "../../../src/config/catalog/pattern.ts";
 
 const MODULE = fileURLToPath(new URL("../../../src/config/catalog/pattern.ts", import.meta.url));
 /** Far more than a linear engine needs; a backtracking engine would need years. */
@@ -12,8 +12,8 @@ const KILL_MS = 20_000;
 /** Whether each pattern matches its text, tested in a process that is killed when it takes too long. */
 function findInChild(pairs: readonly (readonly [pattern: string, text: string])[]) {
   const script = `
-    import { compilePattern } from ${JSON.stringify(MODULE)};
-    const found = ${JSON.stringify(pairs)}.map(([pattern, text]) => compilePattern(pattern).test(text));
+    import { compilePattern, isMatch } from ${JSON.stringify(MODULE)};
+    const found = ${JSON.stringify(pairs)}.map(([pattern, text]) => isMatch(compilePattern(pattern), text));
     process.stdout.write(JSON.stringify(found));`;
   const child = spawnSync(process.execPath, ["--input-type=module", "-e", script], { timeout: KILL_MS });
   return { signal: child.signal, found: child.signal ? undefined : JSON.parse(child.stdout.toString()) };
@@ -34,7 +34,7 @@ test.each([
   ["(?<word>stop|halt)!", "HALT!", true],
 ])("the pattern %s matches %j as in JavaScript: %j", (source, text, found) => {
   expect(new RegExp(source, "iu").test(text)).toBe(found);
-  expect(compilePattern(source).test(text)).toBe(found);
+  expect(isMatch(compilePattern(source), text)).toBe(found);
 });
 
 test("a pattern matches what JavaScript matches, for any pattern of letters, classes, groups and counts", () => {
@@ -50,7 +50,7 @@ test("a pattern matches what JavaScript matches, for any pattern of letters, cla
   const text = fc.string({ unit: fc.constantFrom("a", "b", "A", "导", "1", " "), maxLength: 12 });
   fc.assert(
     fc.property(pattern, text, (source, message) => {
-      expect(compilePattern(source).test(message)).toBe(new RegExp(source, "iu").test(message));
+      expect(isMatch(compilePattern(source), message)).toBe(new RegExp(source, "iu").test(message));
     }),
   );
 });
@@ -82,4 +82,17 @@ test("an invalid pattern is reported with its place in the file", () => {
       { line: 3, column: 51, path: "agents[0].adapter.replies[0].match", message: expect.stringMatching(/^uses/) },
     ],
   });
+});
+
+test("the patterns of an agent's replies are bounded together, because one message is matched against all of them", () => {
+  const replies = (count: number) =>
+    Array.from({ length: count }, (_, index) => `{ match: "(a${index}){800}", say: hm }`).join();
+  const faults = (count: number) => {
+    const reading = readCatalog(`agents: [{ name: a, adapter: { kind: scripted, replies: [${replies(count)}] } }]`);
+    return reading.ok ? [] : reading.faults.map(({ path, message }) => `${path} ${message}`);
+  };
+  expect(faults(20)).toEqual([]);
+  expect(faults(80)).toEqual([
+    "agents[0].adapter.replies has patterns that are too large together: reduce their repetitions",
+  ]);
 });

@@ -4,6 +4,7 @@ import { expect, it } from "vitest";
 import { decide } from "../../../src/actors/floor/arbitration.ts";
 import { EMPTY_FLOOR, type Floor, rulesOf } from "../../../src/actors/floor/floor-state.ts";
 import { loadCatalog } from "../../../src/config/catalog/catalog-file.ts";
+import { isMatch } from "../../../src/config/catalog/pattern.ts";
 import { loneContenderOf } from "../../../src/policy/lone-contenders.ts";
 import { catalogOf } from "../../support/catalogs/catalog-faults.ts";
 
@@ -25,7 +26,7 @@ function meet(holder: string, challenger: string) {
 function replyTo(id: string, message: string) {
   const { adapter } = agentOf(id);
   if (adapter.kind !== "scripted") throw new Error(`${id} is not scripted`);
-  return adapter.replies.find(({ match }) => !match || match.test(message));
+  return adapter.replies.find(({ match }) => !match || isMatch(match, message));
 }
 
 it("the shipped catalogue is valid", async () => {

@@ -1,7 +1,8 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
+import { Lexer } from "yaml";
 import { readWebhooksFile } from "../../../src/config/webhooks-file.ts";
 
 const SECRET = `whsec_${Buffer.alloc(24, 1).toString("base64")}`;
@@ -100,4 +101,27 @@ test("what only the whole entry shows is refused too", async () => {
   expect(twice.faults).toEqual(["f:3:13 webhooks[1].name: is there twice"]);
   expect((await read("")).faults).toHaveLength(1);
   expect((await read("webhooks: [")).faults).toHaveLength(1);
+});
+
+test.each([
+  ["without faults", "session.transition"],
+  ["with faults", "session_transition"],
+])("a large file is read as a small one is, while the event loop goes on: %s", async (_, type) => {
+  const users = Array.from({ length: 900 }, (__, index) => `user-of-the-house-${index}`).join(", ");
+  const small = `webhooks: [{ name: a, url: https://example.com/h, types: [${type}], secret: ${SECRET}, users: [u] }]`;
+  const folder = await mkdtemp(join(tmpdir(), "interlock-webhooks-"));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  const path = join(folder, "webhooks.yaml");
+  await writeFile(path, small.replace("[u]", `[${users}]`));
+  const lex = vi.spyOn(Lexer.prototype, "lex");
+  onTestFinished(() => lex.mockRestore());
+  const reading = await readWebhooksFile(path);
+  expect(lex).not.toHaveBeenCalled();
+  await writeFile(path, small);
+  const expected = await readWebhooksFile(path);
+  expect(lex).toHaveBeenCalledOnce();
+  if (!expected.ok || !reading.ok) return expect(reading).toEqual(expected);
+  const [hook] = expected.webhooks.hooks.values();
+  const hooks = new Map([["a", { ...hook, users: new Set(users.split(", ")) }]]);
+  expect(reading.webhooks).toEqual({ hooks, secretFiles: [] });
 });
