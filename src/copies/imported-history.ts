@@ -1,3 +1,4 @@
+import { isUtf8 } from "node:buffer";
 import { createHash } from "node:crypto";
 import { z } from "zod";
 import { BOUNDS } from "../config/bounds.ts";
@@ -175,6 +176,7 @@ function messageOf(
 }
 
 function parseLine(bytes: Buffer, number: number): z.infer<typeof Line> {
+  if (!isUtf8(bytes)) throw fault(number, "is not UTF-8 text");
   let value: unknown;
   try {
     value = JSON.parse(bytes.toString("utf8"));

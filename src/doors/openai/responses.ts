@@ -29,7 +29,9 @@ type Item = z.infer<typeof Item>;
 const Body = z
   .object({
     ...COMMON,
-    input: z.union([z.string(), z.array(Item).min(1).max(4_096)]),
+    input: z.union([z.string(), z.array(Item).min(1).max(4_096)], {
+      error: ({ input }) => (Array.isArray(input) ? undefined : "must be text, or a list of items"),
+    }),
     instructions: z.string().nullish(),
     prompt: z.unknown().optional().meta({ description: "not supported" }),
     previous_response_id: z.string().max(256).nullish(),

@@ -1,3 +1,4 @@
+import { isUtf8 } from "node:buffer";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { BOUNDS } from "../../config/bounds.ts";
@@ -90,6 +91,8 @@ export function acceptJsonOnly(app: FastifyInstance, options: BodyOptions): void
       if (hasMoreValues(body.bytes, maxValues)) {
         return done(new AppError("too_large", `The body has more than ${maxValues} values.`));
       }
+      // Otherwise what is no UTF-8 would be kept as other characters than those that were sent.
+      if (!isUtf8(body.bytes)) return done(new AppError("bad_request", "The body is not UTF-8 text."));
       const text = body.bytes.toString();
       body.free();
       request.arrival!.loan.keep(body.length);

@@ -64,8 +64,18 @@ export function toAppError(error: unknown): AppError {
 
 /** The body of a failure. `traceId`: finds the request in the log. */
 export function problemBody(error: AppError, traceId: string): Record<string, unknown> {
-  const { code, message, retryable, facts } = error;
-  return { success: false, errorCode: code, error: message, retryable, traceId, ...facts };
+  const { code, retryable, facts } = error;
+  return { success: false, errorCode: code, error: sentenceOf(error), retryable, traceId, ...facts };
+}
+
+/**
+ * Its sentence. One that says no more than the code is followed by the first of its issues, because many clients show
+ * the sentence alone.
+ */
+function sentenceOf({ code, message, facts }: AppError): string {
+  const [first] = (facts["issues"] ?? []) as NonNullable<z.infer<typeof Problem>["issues"]>;
+  if (!first || message !== ERRORS[code].text) return message;
+  return `${message.replace(/\.$/, "")}: ${first.path}: ${first.message}`;
 }
 
 /** The headers of a failure. */

@@ -31,6 +31,15 @@ test.each(NO_JSON)("a body that is not JSON, as %j, is 400", async (text) => {
   }
 });
 
+test.each(["/message", "/v1/chat/completions", "/api/chat"])(
+  "a body that is not UTF-8 is 400, and not kept as other characters: %s",
+  async (path) => {
+    const latin = Buffer.from('{"type": "chat", "content": "caf\u00e9", "model": "general", "messages": []}', "latin1");
+    const answer = await fetch(`${node.url}${path}`, { method: "POST", headers: JSON_TYPE, body: latin });
+    expect([answer.status, await answer.text()]).toEqual([400, expect.stringContaining("The body is not UTF-8 text.")]);
+  },
+);
+
 test.each(["[]", '"text"', "7", "null", "true"])("a body with %s instead of an object is 400", async (text) => {
   for (const path of ["/session/create", "/message", "/session/load"]) {
     expect(await raw(path, text)).toMatchObject({ errorCode: "bad_request", issues: [{ path: "body" }] });
@@ -60,10 +69,10 @@ test.each([
   [{ type: "tool_confirmation_response", response: "approve" }, "body.requestId"],
   [{ type: "user_question_response", requestId: "r" }, "body.response"],
 ])("a message with the body %j is 400 at %s", async (message, path) => {
-  expect(await refused(node.post("/message", message))).toMatchObject({
-    errorCode: "bad_request",
-    issues: [{ path }],
-  });
+  const { errorCode, error, issues } = await refused(node.post("/message", message));
+  expect([errorCode, issues[0]!.path]).toEqual(["bad_request", path]);
+  // Many clients show the sentence alone.
+  expect(error).toBe(`The request is malformed: ${path}: ${issues[0]!.message}`);
 });
 
 test("a missing body is 400 where one is needed", async () => {

@@ -188,6 +188,9 @@ test.each<[what: string, lines: unknown[], line: number]>([
 
 test("an import of a file that is not JSON, has too long a line, or another type, is refused", async () => {
   expect((await refused(importing(`${toText([FIRST])}\n{"type":`))).error).toBe("Line 2 of the import: is not JSON.");
+  const body = Buffer.from(`${toText([FIRST])}\n{"type":"caf\u00e9"}`, "latin1");
+  const latin = await fetch(`${node.url}/session/import`, { method: "POST", headers: LINES, body });
+  expect(await latin.json()).toMatchObject({ error: "Line 2 of the import: is not UTF-8 text." });
   const long = await refused(importing(`${toText([FIRST])}\n${"x".repeat(2_100_000)}`));
   expect(long.errorCode).toBe("too_large");
   expect((await refused(node.post("/session/import", FIRST))).errorCode).toBe("bad_request");
