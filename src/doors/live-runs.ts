@@ -29,11 +29,23 @@ export interface WantedTurn extends Pick<WantedSession, "userId" | "zone" | "wor
   chat: Chat;
   /** What the user says, if the message has more than that: who hears it goes by this. */
   sentence?: string | undefined;
-  /** Called before the message is sent, unless it was sent before. @throws AppError to refuse it */
-  check?: (() => Promise<void>) | undefined;
+  /**
+   * Called before the message is sent, unless it was sent before. If the session has changed since what it saw, it is
+   * called again. @throws AppError to refuse the message
+   */
+  check?: (() => Promise<SeenSession>) | undefined;
   /** How much of the session's reply before was spoken, in UTF-16 units. */
   playedUpTo?: number | undefined;
 }
+
+/** A session, and the newest `seq` of its log. */
+interface SeenSession {
+  sessionId: SessionId;
+  seq: Seq;
+}
+
+/** How often a session may change between a check and the message, before the message is refused. */
+const MAX_CHECKS = 5;
 
 /** The tool calls of a run before the `seq` from which it is read. */
 export interface EarlierCalls {
@@ -112,21 +124,38 @@ export class LiveRuns {
   async begin<T>(identity: Identity, wanted: WantedTurn, read: (address: RunAddress) => Promise<T>): Promise<T> {
     const { commands } = this.#context;
     return await this.#listening(async (listen) => {
-      const reply = await commands.carryOut(identity, async () => {
-        await wanted.check?.();
-        const target = await this.#findTarget(identity, wanted);
-        const command = await chatCommand(
-          this.#context,
-          { ...wanted.chat, playedUpTo: wanted.playedUpTo },
-          target,
-          identity,
-        );
-        await listen(target.floorId);
-        return { floorId: target.floorId, command };
-      });
+      const send = (one: Identity) =>
+        commands.carryOut(one, async () => {
+          const seen = await wanted.check?.();
+          const target = await this.#findTarget(identity, wanted);
+          const command = await chatCommand(
+            this.#context,
+            { ...wanted.chat, playedUpTo: wanted.playedUpTo },
+            target,
+            identity,
+          );
+          await listen(target.floorId);
+          const ifSeq = seen?.sessionId === target.sessionId ? seen?.seq : undefined;
+          return { floorId: target.floorId, command, ifSeq };
+        });
+      const reply = await this.#whileStale(identity, wanted.check ? MAX_CHECKS : 1, send);
       if (reply.routed?.ignored) throw new AppError("rejected", IGNORED, { facts: { routed: reply.routed } });
       return await read(await this.addressOf(identity.caller, reply));
     });
+  }
+
+  /**
+   * Send a message again as long as its session has changed since it was checked. A refusal is remembered by its key,
+   * so each try has another one, which follows from the one before: a repeat of the request finds the accepted try.
+   */
+  async #whileStale(identity: Identity, tries: number, send: (one: Identity) => Promise<Accepted>): Promise<Accepted> {
+    try {
+      return await send(identity);
+    } catch (error) {
+      if (tries <= 1 || !(error instanceof AppError) || error.code !== "stale") throw error;
+      const commandId = this.#context.commands.deriveId(identity, "checked_again");
+      return await this.#whileStale({ ...identity, commandId }, tries - 1, send);
+    }
   }
 
   /** Where the run is read that a command has begun. */

@@ -90,15 +90,19 @@ export function responseRoutes(app: Routes, door: OpenAiDoor): void {
     },
   );
 
-  /** @throws AppError if there is no such response, or if its session has a newer one */
-  async function mustBeNewest(caller: Caller, { sessionId, runId }: ResponseId): Promise<void> {
-    const { messages } = await context
-      .visibleTo(caller)
-      .messages(sessionId, { limit: NEWEST })
-      .catch((error) => {
-        throw error instanceof AppError && error.code === "session_not_found" ? noSuchResponse() : error;
-      });
-    if (messages.findLast(({ summary }) => !summary)?.runId === runId) return;
+  /**
+   * Find the session of a response.
+   * @throws AppError if there is no such response, or if its session has a newer one
+   */
+  async function mustBeNewest(caller: Caller, { sessionId, runId }: ResponseId) {
+    const sessions = context.visibleTo(caller);
+    const { messages, head } = await sessions.messages(sessionId, { limit: NEWEST }).catch((error) => {
+      throw error instanceof AppError && error.code === "session_not_found" ? noSuchResponse() : error;
+    });
+    const newest = messages.findLast(({ summary }) => !summary);
+    // Read after the messages: a turn that has joined the queue since has changed the session.
+    const waiting = await sessions.queue(sessionId);
+    if (newest?.runId === runId && waiting.messages.length === 0) return { sessionId: newest.sessionId, seq: head };
     throw new AppError(
       "bad_request",
       "The request continues an older response. Continue the newest one of the conversation.",

@@ -70,6 +70,27 @@ test("a response is continued by its id, and only the newest can be", async () =
   await expect(unknown).rejects.toMatchObject({ code: "previous_response_not_found" });
 });
 
+test("of several requests at once that continue the same response one begins a turn, also with another agent", async () => {
+  for (const model of ["stacker", "general"]) {
+    const { id } = await openai.responses.create({ model: "stacker", input: "hello" });
+    const asked = ["one", "two", "three"].map((input) =>
+      openai.responses.create({ model, input, previous_response_id: id }, { maxRetries: 0 }),
+    );
+    const outcomes = await Promise.allSettled(asked);
+    const refusals = outcomes.flatMap((each) => (each.status === "rejected" ? [each.reason.message] : []));
+    expect(refusals).toEqual(Array(2).fill(expect.stringContaining("continues an older response")));
+  }
+  // The switch of the agent changes the session between the check and the message: the message is sent again.
+  const { id } = await openai.responses.create({ model: "stacker", input: "hello" });
+  const ask = () =>
+    openai.responses.create(
+      { model: "general", input: "nod", previous_response_id: id },
+      { headers: { "Idempotency-Key": id } },
+    );
+  const [first, again] = [await ask(), await ask()];
+  expect([again.id, again.model]).toEqual([first.id, "general"]);
+});
+
 test("a request that continues a response is repeated with its key, or as OpenAI's client marks it, and has one effect", async () => {
   const { id: previous_response_id } = await openai.responses.create({ model: "general", input: "hello" });
   const ask = (headers: Record<string, string>) =>
