@@ -310,14 +310,18 @@ class Bridge {
       onFloor: (floor: FloorView, reasons: ReadonlyMap<string, string>, isFresh: boolean) => {
         this.#states.set(floorId, topicsOfFloor(base, floor, reasons), (topic) => topic.startsWith(`${base}/`));
         if (!isFresh) return;
-        if (this.#agents.size === 0) void this.#readAgents();
+        void this.#readAgents();
         for (const row of this.#flags) {
           if (row.floor === floorId) this.#stepFlag(row, { type: "read", isOn: floor.flags[row.flag] === true });
         }
       },
       onDecision: (decision: Parameters<typeof publishedDecision>[0]) => {
+        // The first decision of a floor does not say that the catalogue is another one.
+        const { outcome, challenger } = decision;
+        if (outcome === "granted" && !this.#agents.has(challenger.agentId)) void this.#readAgents();
         this.#link?.publish(`${base}/decision`, publishedDecision(decision)).catch(() => {});
       },
+      onCatalogue: () => void this.#readAgents(),
       onFault: (error: ClientError | undefined) => this.#noteFault(error),
     };
     void followFloor(client, floorId, listener, signal);
@@ -364,6 +368,7 @@ class Bridge {
   async #readAgents(): Promise<void> {
     try {
       const { agents } = await this.#options.client.listAgents({ signal: this.#ending.signal });
+      this.#agents.clear();
       for (const agent of agents) this.#agents.set(agent.id, agent);
       if (this.#options.file.discovery) this.#publishEntities();
     } catch (error) {

@@ -14,6 +14,8 @@ export interface FollowedFloorListener {
   /** The floor as it is now. `isFresh`: it was read anew, at the start or after an interruption. */
   onFloor(floor: FloorView, reasons: ReadonlyMap<string, string>, isFresh: boolean): void;
   onDecision(decision: Decision): void;
+  /** The floor decides by another catalogue from now on. */
+  onCatalogue(): void;
   /** The node answered, but refuses; undefined: it does not any more. */
   onFault(error: ClientError | undefined): void;
 }
@@ -58,6 +60,7 @@ async function readFloor(
     if (event.type === "reset") return;
     noteReason(reasons, event);
     if (event.type === "arbitration") listener.onDecision(event.data);
+    if (event.type === "floor_updated" && event.data.catalogue) listener.onCatalogue();
     again.note();
   }
   // The stream of a floor does not end by itself.

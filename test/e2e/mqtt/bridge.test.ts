@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { describeWith } from "../../support/programs/suites.ts";
-import { MqttStage } from "../../support/servers/mqtt-stage.ts";
+import { MQTT_AGENTS, MQTT_CATALOG, MqttStage } from "../../support/servers/mqtt-stage.ts";
 
 /** The bridge beside a real broker and a real node; Mosquitto's own clients are the car. */
 describeWith(["mosquitto"], "interlock mqtt", (path) => {
@@ -56,5 +56,33 @@ describeWith(["mosquitto"], "interlock mqtt", (path) => {
     await expect.poll(() => heard.last(`interlock/bridge/${user}`)).toBe("online");
     expect(await bridge.stop()).toBe(0);
     await expect.poll(() => heard.last(`interlock/bridge/${user}`)).toBe("offline");
+  });
+
+  test("an agent that the catalogue gets while the bridge runs has its entity, and one that leaves it has none", async () => {
+    const { broker, node } = stage;
+    const user = node.newUser();
+    const heard = await broker.listen("homeassistant/#");
+    await stage.bridge(user, `floors: ["u:${user}"]\ndiscovery: homeassistant`);
+    const topicOf = (agent: string) =>
+      `homeassistant/binary_sensor/interlock_${user}/${user.replace("-", "-2d")}_-2d_heard_${agent}/config`;
+    await expect.poll(() => heard.last(topicOf("radio_agent"))).toContain("is heard");
+
+    const agents = MQTT_AGENTS.map((agent) =>
+      agent.name === "radio_agent" ? { ...agent, name: "news_agent" } : agent,
+    );
+    await node.writeCatalog(JSON.stringify({ ...MQTT_CATALOG, agents }));
+    const hasNews = async () => (await stage.client.listAgents()).agents.some(({ id }) => id === "news_agent");
+    await expect.poll(hasNews).toBe(true);
+    await stage.ask("news_agent", user);
+    await expect.poll(() => heard.last(topicOf("news_agent"))).toContain("is heard");
+    await expect.poll(() => heard.last(topicOf("radio_agent"))).toBe("");
+
+    // Also of an agent that has not asked.
+    const more = [...agents, { ...agents.at(-1)!, name: "sport_agent" }];
+    await node.writeCatalog(JSON.stringify({ ...MQTT_CATALOG, agents: more }));
+    const hasSport = async () => (await stage.client.listAgents()).agents.length === more.length;
+    await expect.poll(hasSport).toBe(true);
+    await stage.ask("prompt_agent", user);
+    await expect.poll(() => heard.last(topicOf("sport_agent"))).toContain("is heard");
   });
 });

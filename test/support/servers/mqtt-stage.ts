@@ -14,7 +14,7 @@ export const MQTT_AGENTS = [
   { name: "dialog_agent", priority: 50, adapter: { kind: "scripted", replies: [{ say: ["Yes."] }] } },
   { name: "phone_agent", priority: 90, interruptible: false, ...external },
 ];
-const CATALOG = {
+export const MQTT_CATALOG = {
   default_agent: "dialog_agent",
   restrictions: [{ name: "reverse", when: "reverse_gear", allow: ["phone_agent"], others: "pause" }],
 };
@@ -29,7 +29,7 @@ export class MqttStage {
   static forSuite(path: string, options: MosquittoOptions = {}): MqttStage {
     const stage = new MqttStage();
     beforeAll(async () => {
-      stage.node = await NodeUnderTest.start({ agents: MQTT_AGENTS, catalog: CATALOG });
+      stage.node = await NodeUnderTest.start({ agents: MQTT_AGENTS, catalog: MQTT_CATALOG });
       stage.client = createClient({ baseUrl: stage.node.url });
       stage.broker = await Mosquitto.start(path, options);
     });
