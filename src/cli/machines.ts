@@ -2,8 +2,7 @@ import { arbiterMachine } from "../actors/floor/arbiter-machine.ts";
 import { type ChartArrow, type ChartRegion, chartOf, type MachineChart } from "../actors/machine/machine-chart.ts";
 import { sessionMachine } from "../actors/session/session-machine.ts";
 
-export const CHART_FORMATS = ["mermaid", "json"] as const;
-export type ChartFormat = (typeof CHART_FORMATS)[number];
+export type ChartFormat = "mermaid" | "json";
 
 /** The statecharts of a floor and of a session, read off the machines. */
 export function machinesText(format: ChartFormat): string {

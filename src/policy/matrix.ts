@@ -7,7 +7,7 @@ import { applyCircumstances, type Circumstances } from "./circumstances.ts";
 import { decideAlone } from "./lone-contenders.ts";
 
 /** The maximum number of agents that a matrix shows: it has a cell for each pair. */
-export const MAX_MATRIX_AGENTS = 100;
+const MAX_MATRIX_AGENTS = 100;
 
 /** Why there is no matrix of a catalogue, as a sentence; undefined if there is one. */
 export function whyNoMatrix({ agents }: Catalog): string | undefined {

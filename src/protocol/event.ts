@@ -74,7 +74,7 @@ export const SummaryFailure = z
 export type SummaryFailure = z.infer<typeof SummaryFailure>;
 
 /** The time of a session's schedule has come. */
-export const Fired = z
+const Fired = z
   .object({
     at: z.number().meta({ description: "the time that has come, ms since 1970" }),
     lateMs: z.number().meta({ description: "how much later the floor learnt of it, in ms" }),

@@ -3,7 +3,7 @@ import { AgentId } from "./ids.ts";
 import { Usage } from "./message.ts";
 
 /** Which kind of row of `routing` decided; `default`: none, so the catalogue's default agent hears it. */
-export const ROUTED_BY = ["says", "continues", "ask", "agent", "default"] as const;
+const ROUTED_BY = ["says", "continues", "ask", "agent", "default"] as const;
 
 /**
  * Why a row that fits was passed over: the agent may not be used by this caller, or the router agent was late, failed,

@@ -23,7 +23,7 @@ export function depth(above: Audibility, below: Audibility): number | undefined 
 }
 
 /** The level of a session beneath all sessions above it; undefined if one of them silences it. */
-export function levelBeneath(audibleAbove: readonly Audibility[], below: Audibility): number | undefined {
+function levelBeneath(audibleAbove: readonly Audibility[], below: Audibility): number | undefined {
   let level = 0;
   for (const above of audibleAbove) {
     const each = depth(above, below);

@@ -38,13 +38,9 @@ const NONE: readonly never[] = [];
 const NEW = "~" as SessionId;
 const NEW_TURN = { messageId: "~" as MessageId, runId: "~" as RunId, content: "" };
 
-/** Whether the floor needs the session even if it does not compete, because it has a run. */
-const hasRun = ({ context, value }: SessionMachineState): boolean =>
-  context.run !== undefined && value.lifecycle !== "deleted";
-
 /** Whether the floor keeps the session in memory although it does not compete: it has a run, or waits for its time. */
-const isKept = (state: SessionMachineState): boolean =>
-  hasRun(state) || (state.context.schedule !== undefined && state.value.lifecycle !== "deleted");
+const isKept = ({ context, value }: SessionMachineState): boolean =>
+  value.lifecycle !== "deleted" && (context.run !== undefined || context.schedule !== undefined);
 
 /** Commands that the arbiter handles before the session does. */
 export const NEEDS_ARBITER: ReadonlySet<string> = new Set([

@@ -84,7 +84,11 @@ export class Host {
 
   /** Drop every idle floor. The store has their state. */
   retireIdle(): void {
-    for (const floor of this.#floors.values()) if (floor.isIdle) this.#retire(floor);
+    for (const floor of this.#floors.values()) {
+      if (!floor.isIdle) continue;
+      floor.drop();
+      this.#floors.delete(floor.id);
+    }
   }
 
   #floor(id: FloorId): FloorQueue {
@@ -111,11 +115,6 @@ export class Host {
       this.#floors.set(floor.id, floor);
     }
     throw new AppError("busy");
-  }
-
-  #retire(floor: FloorQueue): void {
-    floor.drop();
-    this.#floors.delete(floor.id);
   }
 }
 
@@ -225,7 +224,8 @@ class FloorQueue {
     const timely = this.#failLate(commands);
     if (timely.length === 0) return;
     try {
-      this.#answerAll(timely, await this.#loaded.commit(timely));
+      const replies = await this.#loaded.commit(timely);
+      for (const [index, pending] of timely.entries()) this.#answer(pending, replies[index]!);
     } catch (thrown) {
       const error = await this.#causeOf(thrown);
       this.drop();
@@ -294,10 +294,6 @@ class FloorQueue {
   #forget(pending: PendingCommand): void {
     const index = this.#pending.indexOf(pending);
     if (index >= 0) this.#pending.splice(index, 1);
-  }
-
-  #answerAll(commands: readonly PendingCommand[], replies: readonly Reply[]): void {
-    for (const [index, pending] of commands.entries()) this.#answer(pending, replies[index]!);
   }
 
   #answer(pending: PendingCommand, reply: Reply): void {

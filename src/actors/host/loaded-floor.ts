@@ -377,7 +377,7 @@ function loadDue(row: SessionRow, { actors, state }: Activation, sources: Deadli
  * tracer, do nothing.
  * @returns what ends them; `failure`: the name of the error
  */
-export function traceBatch(
+function traceBatch(
   tracer: Tracer | undefined,
   floorId: FloorId,
   commands: readonly TracedCommand[],
@@ -394,4 +394,4 @@ export function traceBatch(
 }
 
 /** The trace that the runs started by a command belong to. */
-export const traceOf = ({ span, envelope }: TracedCommand): Trace | undefined => span?.trace ?? envelope.trace;
+const traceOf = ({ span, envelope }: TracedCommand): Trace | undefined => span?.trace ?? envelope.trace;

@@ -65,7 +65,7 @@ function isTooBusy(step: SessionStep): boolean {
 const ALLOWED_WHEN_EXTERNAL = ["activate", "pause", "resume", "archive", "stop", "switch_agent", "delete", "heartbeat"];
 
 /** An external agent accepts no turns. @returns whether the turn was refused */
-export function refuseIfExternal(step: SessionStep): boolean {
+function refuseIfExternal(step: SessionStep): boolean {
   const agent = agentOf(step);
   if (!agent || acceptsTurns(agent)) return false;
   refuseCommand(step, "illegal_command", {

@@ -12,7 +12,7 @@ const text = z.string();
 const tokens = z.int().min(0).max(1_000_000_000);
 
 /** The lines of the format `jsonl`: docs/use/agents-command.md. */
-export const JsonLine = z.discriminatedUnion("type", [
+const JsonLine = z.discriminatedUnion("type", [
   z.object({ type: z.literal("text"), text }),
   z.object({ type: z.literal("reasoning"), text }),
   z.object({ type: z.literal("message"), content: text, output: text.optional() }),

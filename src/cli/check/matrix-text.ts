@@ -4,8 +4,7 @@ import { matrixOf, wordOf } from "../../policy/matrix.ts";
 import type { Matrix, MatrixCell, MatrixEffect } from "../../protocol/matrix.ts";
 import { wrapToWidth } from "../text-width.ts";
 
-export const MATRIX_FORMATS = ["text", "markdown", "json"] as const;
-export type MatrixFormat = (typeof MATRIX_FORMATS)[number];
+export type MatrixFormat = "text" | "markdown" | "json";
 
 const MAX_COLUMNS = 80;
 const GAP = "  ";

@@ -4,7 +4,7 @@ import { type AgentEntry, acceptsTurns, type Catalog } from "../../config/catalo
 import { decideAlone, loneContenderOf } from "../../policy/lone-contenders.ts";
 
 /** The catalogue's settings for how an agent's sessions are heard together with others. */
-export const audibilityOf = (agent: AgentEntry): Audibility => loneContenderOf(agent, agent.id);
+const audibilityOf = (agent: AgentEntry): Audibility => loneContenderOf(agent, agent.id);
 
 /** Effects of shared hearing that a catalogue's author may not expect, one sentence each. */
 export function findSharingRisks(catalog: Catalog): string[] {

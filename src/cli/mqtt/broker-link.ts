@@ -7,7 +7,7 @@ import { dirname, resolve } from "node:path";
 import { backoffMs } from "../../shared/waiting.ts";
 import type { MqttFile } from "./mqtt-file.ts";
 
-export const MQTT_NEEDS = "interlock mqtt needs the package mqtt: npm install mqtt@5.16.0";
+const MQTT_NEEDS = "interlock mqtt needs the package mqtt: npm install mqtt@5.16.0";
 
 /** The pause before the broker is connected again: longer after each failure, and never the same for two bridges. */
 const BETWEEN_TRIES = { firstMs: 500, maxMs: 15_000 };

@@ -71,7 +71,7 @@ const MqttReply = z.object({
 export type MqttReply = z.infer<typeof MqttReply>;
 
 /** By the last level of the topic. */
-export const PUBLISHED = {
+const PUBLISHED = {
   holder: Holder,
   heard: Heard,
   session: PublishedSession,

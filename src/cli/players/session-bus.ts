@@ -27,7 +27,7 @@ export interface BusSignal {
   body: unknown[];
 }
 
-export const PLAYERS_NEED =
+const PLAYERS_NEED =
   "interlock players needs the package @jellybrick/dbus-next: npm install @jellybrick/dbus-next@0.11.3";
 
 export class SessionBus {

@@ -27,7 +27,7 @@ export interface SoundDial {
 }
 
 /** The second factor of a node of PipeWire. The user's own level is another one, and no mixer shows this one. */
-export const PIPEWIRE_DIAL: SoundDial = {
+const PIPEWIRE_DIAL: SoundDial = {
   isUsers: false,
   async read({ node }) {
     const factor = node && (await nodeFactor(node));

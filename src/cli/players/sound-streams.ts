@@ -137,7 +137,7 @@ export class SoundStreams {
 }
 
 /** @throws like `callSound` */
-export async function listStreams(): Promise<SoundStream[]> {
+async function listStreams(): Promise<SoundStream[]> {
   const [listed, clients] = await Promise.all([list<ListedStream>("sink-inputs"), list<ListedClient>("clients")]);
   const processes = new Map(clients.map(({ index, properties }) => [String(index), processOf(properties)]));
   return await Promise.all(

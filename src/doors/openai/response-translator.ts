@@ -25,7 +25,7 @@ export interface ResponseHead {
 }
 
 /** The id of a response. It contains the session's id, so that the next request can continue the session. */
-export const responseId = ({ sessionId, runId }: Pick<RunAddress, "sessionId" | "runId">): string =>
+const responseId = ({ sessionId, runId }: Pick<RunAddress, "sessionId" | "runId">): string =>
   `resp_${sessionId}.${runId}`;
 
 type Status = "in_progress" | "completed" | "incomplete" | "failed";

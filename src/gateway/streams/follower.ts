@@ -372,7 +372,7 @@ export class Follower {
 }
 
 /** Whether the session's log ends with this entry. */
-export const endsLog = ({ subject }: Pick<WireEntry, "subject">): boolean =>
+const endsLog = ({ subject }: Pick<WireEntry, "subject">): boolean =>
   subject !== undefined && "state" in subject && (subject.state === "archived" || subject.state === "deleted");
 
 /** An entry as it came, in the form in which a follower keeps it. */

@@ -142,7 +142,7 @@ function isRefused(error: unknown, fault: StatementRefused["fault"]): boolean {
 const outcomeOf = (isDone: boolean): CommitOutcome => (isDone ? "committed" : "conflict");
 
 /** A change as `commit_floor` takes it: each table's rows are a list, null if there are none. */
-export function changeRows(change: FloorChange, contents: Contents) {
+function changeRows(change: FloorChange, contents: Contents) {
   const { floorId, expected, newIds, effectsRemoved } = change;
   const hash = floorHash(floorId);
   return {
