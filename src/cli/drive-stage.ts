@@ -6,7 +6,7 @@ import type { EventStream } from "../client/event-stream.ts";
 import { type MessageText, MessageTexts } from "../client/message-texts.ts";
 import type { ServerEvent, ServerEventOf } from "../client/server-event.ts";
 import type { Decision } from "../protocol/decision.ts";
-import { type ConnectionId, type FloorId, floorOf, type SessionId } from "../protocol/ids.ts";
+import { type ConnectionId, type FloorId, floorOfUser } from "../protocol/ids.ts";
 import type { Language } from "./language.ts";
 
 export type Bilingual = Readonly<Record<Language, string>>;
@@ -62,7 +62,7 @@ export class Stage {
     this.#options = options;
     this.client = options.client;
     this.userId = options.userId;
-    this.floorId = floorOf("" as SessionId, options.userId, undefined);
+    this.floorId = floorOfUser(options.userId);
     const connection = options.client.openConnection({ userId: options.userId });
     const floor = options.client.openFloor(this.floorId);
     this.#streams = [connection, floor];

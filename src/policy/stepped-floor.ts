@@ -4,7 +4,7 @@ import type { SessionMachineState } from "../actors/host/session-machine-state.t
 import { carriedBy, type SessionContext } from "../actors/session/session-context.ts";
 import { eachDeadline } from "../actors/session/session-deadlines.ts";
 import type { Catalog } from "../config/catalog/catalog.ts";
-import { type FloorId, floorOf, type MessageId, type RunId, type SessionId } from "../protocol/ids.ts";
+import { type FloorId, floorOfUser, type MessageId, type RunId, type SessionId } from "../protocol/ids.ts";
 import type { Command, TurnInput, WantedSchedule } from "../protocol/internal/command.ts";
 import type { Reply } from "../protocol/internal/reply.ts";
 import type { RunOutcome } from "../protocol/internal/run.ts";
@@ -90,7 +90,7 @@ export class SteppedFloor {
   constructor(options: SteppedFloorOptions, from?: SteppedFloor, alteration?: Alteration) {
     const { catalog, now, userId = userWithout(catalog), zone, standsStill = false } = options;
     this.userId = userId;
-    this.floorId = options.floorId ?? floorOf("" as SessionId, userId, zone);
+    this.floorId = options.floorId ?? floorOfUser(userId, zone);
     this.#zone = zone;
     this.#standsStill = standsStill;
     this.#interactionTimeoutMs = options.interactionTimeoutMs ?? INTERACTION_TIMEOUT_MS;

@@ -80,13 +80,14 @@ export type FloorSeq = number;
 
 /** The floor that a session competes for. A session without a user has its own floor. */
 export function floorOf(sessionId: SessionId, userId: string | undefined, zone: string | undefined): FloorId {
-  if (userId === undefined) return `s:${sessionId}` as FloorId;
+  return userId === undefined ? (`s:${sessionId}` as FloorId) : floorOfUser(userId, zone);
+}
+
+/** A user's floor. The ids of those with a zone begin with the id of the one without, and `/`. */
+export function floorOfUser(userId: string, zone?: string): FloorId {
   const user = encodeURIComponent(userId.toWellFormed());
   return (zone === undefined ? `u:${user}` : `u:${user}/${encodeURIComponent(zone.toWellFormed())}`) as FloorId;
 }
-
-/** A user's floor without a zone. The ids of its other floors begin with this one and `/`. */
-export const floorOfUser = (userId: string): FloorId => floorOf("" as SessionId, userId, undefined);
 
 /** The user of a floor; undefined for the floor of a single session. */
 export function userOf(floorId: FloorId): string | undefined {
@@ -112,7 +113,7 @@ export function parseFloorId(text: string): FloorId | undefined {
   try {
     const [user, zone] = text.slice(2).split("/").map(decodeURIComponent);
     if (!NO_CONTROL.test(user!) || (zone !== undefined && !NO_CONTROL.test(zone))) return undefined;
-    return floorOf("" as SessionId, user, zone);
+    return floorOfUser(user!, zone);
   } catch {
     return undefined;
   }

@@ -1,10 +1,11 @@
 /** New sessions: what is checked before one exists, and how it comes into being. */
 
 import { type AgentEntry, acceptsTurns, findAgent, findModeFault, listAgents } from "../../config/catalog/catalog.ts";
+import type { ErrorCode } from "../../protocol/errors.ts";
 import type { AgentId, FloorId, SessionId } from "../../protocol/ids.ts";
 import type { CommandOf, History, TurnInput, WantedSchedule, WantedSession } from "../../protocol/internal/command.ts";
 import type { Schedule } from "../../protocol/session.ts";
-import { acceptWithSession } from "../facts.ts";
+import { acceptWithSession, type RefusalDetails } from "../facts.ts";
 import { type carriedBy, newSession, type SessionContext, sessionView } from "../session/session-context.ts";
 import { MAX_SCHEDULES, readSchedule, scheduled } from "../session/session-schedule.ts";
 import { externalAcceptsNoTurns, userMessage } from "../session/turns.ts";
@@ -76,8 +77,8 @@ export function findSchedule(
   { userId, schedule: former }: { userId?: string | undefined; schedule?: Schedule | undefined },
   agent: AgentEntry | undefined,
 ): Schedule | "refused" {
-  const refused = (...about: Parameters<typeof refuse> extends [ArbiterStep, ...infer Rest] ? Rest : never) => {
-    refuse(step, ...about);
+  const refused = (code: ErrorCode, details?: RefusalDetails) => {
+    refuse(step, code, details);
     return "refused" as const;
   };
   if (agent && wanted.content !== undefined && !acceptsTurns(agent))

@@ -7,7 +7,7 @@ import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { pauseFor } from "../../client/delay.ts";
 import { type AgentView, type Client, ClientError, type FloorView } from "../../client/interlock-client.ts";
-import { floorOf, parseFloorId, userOf } from "../../protocol/ids.ts";
+import { floorOfUser, parseFloorId, userOf } from "../../protocol/ids.ts";
 import type { PlayerLanes } from "../playing/lanes.ts";
 import { BrokerLink, type BrokerMessage, type Link, type LinkListener } from "./broker-link.ts";
 import { Device } from "./device.ts";
@@ -352,7 +352,7 @@ class Bridge {
     const { prefix } = this.#options.file;
     for (const topic of this.#states.topics) {
       const named = floorOfTopic(topic, prefix);
-      if (named) this.#follow(floorOf("" as Parameters<typeof floorOf>[0], named.userId, named.zone));
+      if (named) this.#follow(floorOfUser(named.userId, named.zone));
     }
   }
 
@@ -455,7 +455,7 @@ function floorOfTopic(topic: string, prefix: string): { userId: string; zone: st
   const [user = "", zone = ""] = topic.slice(prefix.length + "/floor/".length).split("/");
   const named = floorOfLevels(user, zone);
   if (!named || levelsOfFloor(named.userId, named.zone) !== `${user}/${zone}`) return undefined;
-  return userAndZoneOf(floorOf("" as Parameters<typeof floorOf>[0], named.userId, named.zone)) ? named : undefined;
+  return userAndZoneOf(floorOfUser(named.userId, named.zone)) ? named : undefined;
 }
 
 /** Topics of the file, which no reply may be published to. */

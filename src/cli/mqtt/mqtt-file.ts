@@ -4,7 +4,7 @@ import { parseYamlFile, readYamlFile, type YamlParsing, type YamlReading } from 
 import {
   AgentId,
   EVERY_ZONE,
-  floorOf,
+  floorOfUser,
   Name,
   parseFloorId,
   SHORT_NAME,
@@ -205,14 +205,14 @@ export const parseMqttFile = (text: string): YamlParsing<MqttFile> => parseYamlF
 
 /** The floors that the file names, each once. */
 export function floorsOfFile({ floors, flags, players, requests }: MqttFile): string[] {
-  const ofUser = (userId: string, zone: string | undefined) =>
-    floorOf("" as Parameters<typeof floorOf>[0], userId, zone);
   return [
     ...new Set<string>([
       ...floors,
       ...flags.map(({ floor }) => floor),
-      ...players.map(({ user, zone }) => ofUser(user, zone)),
-      ...requests.flatMap(({ user, zone }) => (user === undefined || zone === EVERY_ZONE ? [] : [ofUser(user, zone)])),
+      ...players.map(({ user, zone }) => floorOfUser(user, zone)),
+      ...requests.flatMap(({ user, zone }) =>
+        user === undefined || zone === EVERY_ZONE ? [] : [floorOfUser(user, zone)],
+      ),
     ]),
   ];
 }

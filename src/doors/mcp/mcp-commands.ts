@@ -8,7 +8,7 @@ import { noticeOf } from "../../gateway/routes/command-answer.ts";
 import type { Streams } from "../../gateway/streams/open-streams.ts";
 import { MAX_CONTENT } from "../../protocol/client-message.ts";
 import { AppError } from "../../protocol/errors.ts";
-import { AgentId, type FloorId, floorOf, IfSeq, Name, RequestId, type Seq, SessionId } from "../../protocol/ids.ts";
+import { AgentId, type FloorId, floorOfUser, IfSeq, Name, RequestId, type Seq, SessionId } from "../../protocol/ids.ts";
 import {
   type Answer,
   ConfirmationResponse,
@@ -180,7 +180,7 @@ export function mcpCommands({ context, runs, caller }: McpCommandsOptions): McpC
     const user = userId ?? caller.ownerId;
     if (user === undefined)
       throw new AppError("bad_request", "userId is required, because this node does not authenticate callers.");
-    return floorOf("" as SessionId, user, zone);
+    return floorOfUser(user, zone);
   };
 
   const define = <Shape extends z.ZodRawShape>(
