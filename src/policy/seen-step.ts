@@ -67,13 +67,9 @@ export function silencingsIn(step: SeenStep): Silencing[] {
     const later = events.slice(at + 1).flatMap((each) => each.heard);
     const last = audible(step.after.context.floor).map(({ sessionId }) => sessionId as string);
     const others = new Set([...heard, ...later, ...last].filter((id) => id !== transition.sessionId));
-    const { by, event: name, reason } = transition;
-    // A session that comes back makes room for itself, before it is heard. What comes up only because another gave way
-    // did not silence that.
-    const isRoom = name === "preempt" && by === undefined && reason !== "restricted";
-    const causes = isRoom
-      ? [...others]
-      : [...heard.filter((id) => others.has(id)), ...(by ? [by.sessionId as string] : [])];
+    const { by } = transition;
+    // What comes up only because another gave way did not silence that.
+    const causes = [...heard.filter((id) => others.has(id)), ...(by ? [by.sessionId as string] : [])];
     return [{ transition, others: [...others], causes }];
   });
 }

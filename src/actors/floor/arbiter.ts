@@ -25,10 +25,11 @@ import {
   type SeenSessions,
 } from "./arbiter-step.ts";
 import { type Challenger, decide, endOfWaitDecision, wakeDecision } from "./arbitration.ts";
+import { depth } from "./audible-together.ts";
 import { type Contender, type Numbers, withNumbers } from "./contender.ts";
 import { acceptRepeat, addSession, type Creation, checkNewcomer } from "./creation.ts";
 import { pass, patchFlags, refuseAgent, setFlags, stopSessions } from "./floor-commands.ts";
-import { everyone, frontOf, plainContender, without } from "./floor-state.ts";
+import { audible, everyone, type Floor, frontOf, plainContender, without } from "./floor-state.ts";
 import {
   giveFront,
   leave,
@@ -306,13 +307,27 @@ function rearrange(
   winner?: Contender,
   own?: (move: Move) => SessionEvent,
 ): void {
+  const before = step.floor;
   step.floor = floor;
-  const by = winner && { by: { sessionId: winner.sessionId, agentId: winner.agentId } };
-  const about = { reason, ...by, given: step.given };
   for (const move of moves) {
     const to = move.contender.sessionId;
+    const { sessionId, agentId } = causeOf(move, before, floor, winner) ?? {};
+    const by = sessionId && agentId && { by: { sessionId, agentId } };
+    const about = { reason, ...by, given: step.given };
     step.orders.push({ to, event: own && to === winner?.sessionId ? own(move) : displaced(move, about) });
   }
+}
+
+/** For whom a session is moved: the winner. If that lets it be heard, the session that comes back and does not. */
+function causeOf(
+  { becomes, contender }: Move,
+  before: Floor,
+  floor: Floor,
+  winner: Contender | undefined,
+): Contender | undefined {
+  if (becomes !== "paused" || (winner && depth(winner, contender) === undefined)) return winner;
+  const heard = new Set(audible(before).map(({ sessionId }) => sessionId));
+  return floor.ducked.find((each) => !heard.has(each.sessionId) && depth(each, contender) === undefined) ?? winner;
 }
 
 /** What a session is told whose place another one takes, if any. */

@@ -116,14 +116,14 @@ test.each<[broken: string[], ...commits: JudgedEvent[][]]>([
   expect([...judge.broken.keys()].filter((name) => name !== "0" && name !== "16").sort()).toEqual(broken);
 });
 
-test("what a user edits, moves or wanted for one turn is neither silenced nor missed", () => {
+test("what a user edits, moves, stops, deletes or wanted for one turn is neither silenced nor missed", () => {
   const claims = [
     { name: "silenced", never: { silenced: "a" } },
     { name: "missed", always: { after: "b ends", eventually: "a is heard" } },
   ];
-  const brokenBy = (reason: string, more: object = {}, afterTurn = "keep") => {
+  const brokenBy = (reason: string | undefined, more: object = {}, keys: object = {}, to = "archived") => {
     const agents = [
-      { name: "a", priority: 50, when_preempted: "duck", after_turn: afterTurn },
+      { name: "a", priority: 50, when_preempted: "duck", ...keys },
       { name: "b", priority: 90, beneath: { a: -10 } },
     ];
     const judge = new LogJudge({ agents, claims });
@@ -131,15 +131,36 @@ test("what a user edits, moves or wanted for one turn is neither silenced nor mi
     const beneath = step("a", "active.running", "ducked.running", "duck", { level: -10, ...byB });
     judge.take([created("b"), decided("b", "granted", "preempted", 90), beneath]);
     judge.take([step("b", "created", "active.idle", "activate")]);
-    judge.take([step("a", "ducked.running", "archived", "archive", { reason, ...more })]);
-    judge.take([step("b", "active.idle", "archived", "archive")]);
+    const verb = to === "deleted" ? "delete" : "archive";
+    judge.take([step("a", "ducked.running", to, verb, { reason, ...more })]);
+    judge.take([step("b", "active.idle", to, verb)]);
     return [...judge.broken.keys()];
   };
   expect(brokenBy("superseded", { by: { sessionId: "a2", agentId: "a" } })).toEqual([]);
-  expect(brokenBy("moved", { by: { sessionId: "elsewhere", agentId: "a" } })).toEqual([]);
+  const elsewhere = { by: { sessionId: "elsewhere", agentId: "a" } };
+  expect(brokenBy("moved", elsewhere)).toEqual([]);
+  expect(brokenBy("stop")).toEqual([]);
+  expect(brokenBy(undefined, {}, {}, "deleted")).toEqual([]);
   expect(brokenBy("after_turn")).toEqual([]);
-  expect(brokenBy("after_turn", {}, "archive")).toEqual(["missed"]);
+  expect(brokenBy("after_turn", {}, { after_turn: "archive" })).toEqual(["missed"]);
   expect(brokenBy("replaced", byB)).toContain("silenced");
+});
+
+test("a critical session may be moved, edited and stopped, and no other one ends it", () => {
+  const agents = [
+    { name: "a", priority: 50, critical: true },
+    { name: "b", priority: 90 },
+  ];
+  const brokenBy = (reason: string, more: object = {}) => {
+    const judge = new LogJudge({ agents });
+    judge.take(begins("a"));
+    judge.take([step("a", "active.idle", "archived", "archive", { reason, ...more })]);
+    return [...judge.broken.keys()];
+  };
+  expect(brokenBy("moved", { by: { sessionId: "elsewhere", agentId: "a" } })).toEqual([]);
+  expect(brokenBy("superseded", { by: { sessionId: "a2", agentId: "a" } })).toEqual([]);
+  expect(brokenBy("stop")).toEqual([]);
+  expect(brokenBy("replaced", byB)).toEqual(["11"]);
 });
 
 test("the judge reads hours by the clocks of their zone", () => {

@@ -59,6 +59,7 @@ const isFront = (state: string): boolean => state.startsWith("active");
 /** Whether the session goes on in another one, because its user edits it or moves it to another floor. */
 const isContinued = (reason: string | undefined): boolean => reason === "superseded" || reason === "moved";
 const endsWithTurns = ({ agent }: Seen): boolean => agent.after_turn === "archive";
+const hasEnded = (state: string): boolean => state === "archived" || state === "deleted";
 const isHeard = (state: string): boolean => isFront(state) || state.startsWith("ducked");
 
 /**
@@ -94,8 +95,6 @@ export class LogJudge {
   #isRenumbered = false;
   #rejected: Decided | undefined;
   #cutOff: { session: Seen; by: string | undefined; others: Set<string> }[] = [];
-  /** Sessions that make room for one that comes back, before it is heard. */
-  #madeRoom: Seen[] = [];
   #hasFrontLeft = false;
   #isClockSet = false;
 
@@ -183,7 +182,8 @@ export class LogJudge {
       if (session && outcome !== "granted") session.isQueued = false;
       return;
     }
-    this.#request = decision;
+    // A scheduled session may ask in the same ms as another one.
+    if (outcome === "granted" || this.#request?.outcome !== "granted") this.#request = decision;
     this.#requests += 1;
     if (outcome === "rejected") this.#rejected = decision;
     if (agent && isKnown) {
@@ -224,11 +224,11 @@ export class LogJudge {
     const isEnded = to === "archived" && hasCause && agent.critical === true;
     this.#must(!isEnded || this.#sessions.get(by!.sessionId)?.agent.critical === true, "11", describe);
     if (was && !is) this.#silence(session, change);
-    if (event === "pause" || event === "yield" || event === "expire" || to === "archived") {
+    if (event === "pause" || event === "yield" || event === "expire" || hasEnded(to)) {
       if (to !== "archived" || by === undefined) this.#leave(session, event, reason);
       if (this.#frontBefore === session) this.#hasFrontLeft = true;
     }
-    if (to === "archived") this.#end(session, reason, by?.sessionId);
+    if (hasEnded(to) && !hasEnded(state)) this.#end(session, reason, by?.sessionId);
     if (!was && is) this.#rise(session, describe);
     session.state = to;
     if (level !== undefined) session.level = level;
@@ -253,7 +253,6 @@ export class LogJudge {
     const heard = this.#heard().filter((each) => each !== session);
     this.#owe(session, [...heard.map((each) => each.agent.name), ...(by ? [by.agentId] : [])]);
     if (event !== "preempt") return;
-    if (by === undefined && reason !== "restricted") this.#madeRoom.push(session);
     session.isPreempted = true;
     if (agent.interruptible !== false || agent.critical || reason === "restricted" || this.#isRenumbered) return;
     this.#cutOff.push({ session, by: by?.sessionId, others: new Set(heard.map((each) => each.id)) });
@@ -276,7 +275,7 @@ export class LogJudge {
     session.isQueued = false;
     session.isLeft = true;
     // Its limits do not touch what is owed to it.
-    const isEnded = event === "archive" && (reason === undefined || reason === "stop");
+    const isEnded = event === "delete" || (event === "archive" && (reason === undefined || reason === "stop"));
     const isOwn = event === "pause" || isEnded || reason === "lease_expired";
     if (isOwn) for (const ids of this.#owed.values()) ids.delete(session.id);
   }
@@ -301,7 +300,6 @@ export class LogJudge {
     this.#must(!session.isLeft, "4 and 14", () => `nobody asked for it: ${describe()}`);
     session.isPreempted = false;
     session.isQueued = false;
-    for (const silent of this.#madeRoom) this.#owe(silent, [session.agent.name]);
   }
 
   #blame(agent: string, subject: "rejected" | "silenced", other: "while_heard" | "by", others: string[]): void {
@@ -366,7 +364,6 @@ export class LogJudge {
     this.#rejected = undefined;
     this.#isRenumbered = false;
     this.#hasFrontLeft = false;
-    this.#madeRoom = [];
     this.#cutOff = [];
   }
 
@@ -421,7 +418,7 @@ export class LogJudge {
     const before = this.#frontBefore;
     if (!before || this.#isRenumbered || this.#hasFrontLeft || front === before) return;
     const isRestricted = before.state === "paused" && this.#restrictions().length > 0;
-    if (isRestricted || before.state === "archived") return;
+    if (isRestricted || hasEnded(before.state)) return;
     const { outcome, challenger } = this.#request ?? {};
     const taker = outcome === "granted" ? this.#sessions.get(challenger!.sessionId!) : undefined;
     this.#must(taker !== undefined, "S", () => `${before.id} loses the front without a request`);
@@ -445,6 +442,7 @@ export class LogJudge {
     const stays = [...this.#sessions.values()].find(
       (each) =>
         each !== front &&
+        each.asked < front.asked &&
         (isHeard(each.state) || each.isPreempted || each.isQueued) &&
         front.agent.replaces?.includes(each.agent.name) &&
         (front.agent.critical || !each.agent.critical) &&

@@ -110,16 +110,24 @@ function act(floor: WalkedFloor, catalog: JudgedCatalog, size: number, id: strin
     "edit",
     "move",
     "stop",
+    "delete",
+    "prepare",
+    "schedule",
+    "once",
   ]);
   const talking = (name: string) => catalog.agents.find((agent) => agent.name === name)?.adapter?.kind !== "external";
-  if ((does === "start" || does === "greet") && living.length < size) {
+  const isNew = ["start", "greet", "prepare", "schedule", "once"].includes(does);
+  if (isNew && living.length < size) {
     const { name } = chance.pick(catalog.agents);
     const isTalk = does === "greet" && talking(name);
     if (isTalk && chance.percent(15)) floor.arrive(id, name, chance.pick([0, 1, 2]));
     else if (isTalk) floor.say(id, name, chance.percent(15));
+    else if (does === "once" && talking(name)) floor.sayOnce(id, name);
+    else if (does === "prepare") floor.create(name, { id, activate: false });
+    else if (does === "schedule") floor.schedule(id, name, chance.pick([1_000, 2_000, 3_000]));
     else floor.start(id, name);
   }
-  if (does === "wait" || does === "start" || does === "greet" || living.length === 0) return;
+  if (isNew || does === "wait" || living.length === 0) return;
   const { id: other, state } = chance.pick(living);
   if (does === "answer" || does === "fail") {
     if (floor.isAnswering(other)) floor.answer(other, does === "fail");

@@ -50,8 +50,10 @@ export class WalkedFloor extends FloorStage {
   }
 
   override get due(): number | undefined {
-    const due = super.due;
-    return due === undefined ? undefined : due + this.#jumpedMs;
+    const due = this.actors.nextDue(this.given(0));
+    const all = [due === undefined ? undefined : due + this.#jumpedMs, this.actors.nextRing()];
+    const known = all.filter((at) => at !== undefined);
+    return known.length > 0 ? Math.min(...known) : undefined;
   }
 
   override deliver(command: LooseCommand): CommandResult {
@@ -91,6 +93,20 @@ export class WalkedFloor extends FloorStage {
     if (isRefused) this.refused.set(turn.runId as RunId, USED_UP);
     this.ask({ type: "session.chat", sessionId: id, turn, ...session });
     this.#live(id, agent ?? this.agentOf(id)!);
+  }
+
+  /** A new session of the agent takes a turn, and ends with it. */
+  sayOnce(id: string, agentId: string): void {
+    const session = { sessionId: id, agentId, userId: "ann", endsWithTurn: true } as const;
+    this.ask({ type: "session.chat", sessionId: id, turn: this.#newTurn(), session });
+    this.#live(id, agentId);
+  }
+
+  /** A session of the agent asks for the floor later. */
+  schedule(id: string, agentId: string, inMs: number): void {
+    const session = { sessionId: id, agentId, userId: "ann" };
+    this.ask({ type: "session.create", sessionId: id, session, activate: false, schedule: { inMs } });
+    this.#live(id, agentId);
   }
 
   /** A session of another floor goes on here, perhaps with turns that have not ended. */

@@ -3,6 +3,7 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import type { Catalog } from "../../../src/config/catalog/catalog.ts";
+import type { Transition } from "../../../src/protocol/event.ts";
 import { carCatalog } from "../../support/catalogs/car-catalog.ts";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
 import { pictureOf, play } from "../../support/floors/floor-script.ts";
@@ -351,6 +352,32 @@ test.each(Object.entries(RELOADS))("rule %s", (_, [before, after, row]) => {
   for (const { sessionId, agentId, priority } of [holder, ducked, paused, queued].flat()) {
     expect(floor.view(sessionId)).toMatchObject({ priority: after.agents.get(agentId)?.priority ?? priority });
   }
+});
+
+test.each([
+  ["by itself", "start m:mid; start x:front; on r; start l:low; off r"],
+  ["beneath one that asks, and that lets it be heard", "start m:mid; on r; start l:low; off r; start x:front"],
+  [
+    "beneath one that comes up then, and that lets it be heard",
+    "start m:mid; start x:front; start c:call; start l:low; end c",
+  ],
+])("rule B: a session that comes back %s is named as the cause of the silence that this makes", (_, script) => {
+  const agents = [
+    A("call", 95, { beneath: { front: 0, low: 0 } }),
+    A("front", 90, { ...DUCK, beneath: { all: -5 } }),
+    A("mid", 50, DUCK),
+    A("low", 20, BENEATH),
+  ];
+  const restrictions = [{ name: "r", when: "r", allow: ["front", "low"] }];
+  const floor = new FloorStage(catalogOf(agents, { restrictions }));
+  play(floor, script);
+  expect(pictureOf(floor)).toBe("A=x D=m@-5 P=l");
+  const silences = floor.facts.flatMap((fact) =>
+    fact.type === "event" && fact.event.type === "session_transition" && fact.event.sessionId === "l"
+      ? (fact.event.data as Transition)
+      : [],
+  );
+  expect(silences.at(-1)).toMatchObject({ event: "preempt", by: { sessionId: "m", agentId: "mid" } });
 });
 
 test("rule E: the sessions of an agent that returns are eligible again, and the floor settles", () => {
