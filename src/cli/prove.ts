@@ -10,12 +10,15 @@ export interface ProveOptions {
   /** How long it may take, in s. Default: as long as its work takes. */
   seconds?: number | undefined;
   env: Readonly<Record<string, string | undefined>>;
-  /** Where progress is shown, if it is a terminal. */
+  /** Where progress is shown: not where the outcome is printed. */
   progress: Output;
 }
 
 const WIDTH = 80;
+/** Between two states of the line on a terminal. */
 const PROGRESS_MS = 200;
+/** Between two lines where there is no terminal. */
+const LINE_MS = 10_000;
 
 const EXIT_CODES: Readonly<Record<ProofOutcome, number>> = { holds: 0, broken: 1, unfinished: 3, faulty: 4 };
 
@@ -23,6 +26,13 @@ const SCOPE_NAMES: Readonly<Record<Round["scope"], string>> = {
   plain: "Requests, ends, pauses, programs that die, deadlines",
   flags: "The same, with flags and hours that change",
   disables: "The same, with one agent disabled and enabled",
+};
+
+/** What is varied, in the lines of progress. */
+const VARIED: Readonly<Record<Round["scope"], string>> = {
+  plain: "",
+  flags: "flags and hours, ",
+  disables: "one agent disabled, ",
 };
 
 /**
@@ -104,19 +114,24 @@ function describe({ rounds, reached }: Proof, paint: Paint): string[] {
 
 const numberText = (value: number): string => value.toLocaleString("en");
 
-/** One line that is written over, on a terminal only. */
+/** One line that is written over on a terminal; elsewhere, such as in the log of a CI, a line now and then. */
 function meterOn(screen: Output) {
-  let shownAt = 0;
+  const { isTTY = false } = screen;
+  const begun = performance.now();
+  let shownAt = isTTY ? Number.NEGATIVE_INFINITY : begun;
   let length = 0;
   const write = (text: string) => {
     screen.write(`\r${text.padEnd(length)}`);
     length = text.length;
   };
   return {
-    show({ size, states, depth }: { size: number; states: number; depth: number }): void {
-      if (screen.isTTY !== true || performance.now() - shownAt < PROGRESS_MS) return;
-      shownAt = performance.now();
-      write(`${counted(size, "session")}, ${counted(depth, "move")}, ${numberText(states)} states`);
+    show({ scope, size, states, depth }: Pick<Round, "scope" | "size" | "states" | "depth">): void {
+      const now = performance.now();
+      if (now - shownAt < (isTTY ? PROGRESS_MS : LINE_MS)) return;
+      shownAt = now;
+      const reached = `${counted(size, "session")}, ${VARIED[scope]}${counted(depth, "move")}, ${numberText(states)} states`;
+      if (isTTY) write(reached);
+      else printLines(screen, [`still exploring after ${Math.round((now - begun) / 1_000)} s: ${reached}`]);
     },
     end(): void {
       if (length > 0) screen.write(`\r${" ".repeat(length)}\r`);

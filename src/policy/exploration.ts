@@ -154,7 +154,7 @@ class Exploration {
     const { step, owed, faults } = checkMove(passage.floor, move, node.owed, this.#claims, this.#hours);
     for (const fault of faults) this.#violations.push({ ...fault, moves: [...pathTo(node), by] });
     if (!step || faults.some(({ claim }) => !claim)) return false;
-    // A claim that does not hold is not checked again. What it owes stays in the keys of states.
+    // A claim that does not hold is not checked again.
     const broken = faults.map(({ claim }) => claim);
     this.#claims = this.#claims.map((each) => (broken.includes(each) ? NO_CLAIM : each));
     this.#options.onStep?.(step);
@@ -174,7 +174,9 @@ class Exploration {
 
   #keyOf({ floor, clocks, signs }: Zone, owed: Owed) {
     const living = new Set<string>(floor.sessions.map(({ context }) => context.id));
-    const letters = [...owed].map(([index, ids]) => ({ index, ids: [...ids] }));
+    // What a broken claim expects makes no difference any more.
+    const checked = [...owed].filter(([index]) => this.#claims[index] !== NO_CLAIM);
+    const letters = checked.map(([index, ids]) => ({ index, ids: [...ids] }));
     const write = (isIt: (id: string) => boolean) =>
       letters
         .flatMap(({ index, ids }) => ids.filter(([id]) => isIt(id)).map(([, isDue]) => `${index}${isDue ? "!" : ""}`))

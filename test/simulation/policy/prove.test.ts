@@ -5,6 +5,7 @@ import type { Contender } from "../../../src/actors/floor/contender.ts";
 import { without } from "../../../src/actors/floor/floor-state.ts";
 import type * as Rearrangement from "../../../src/actors/floor/rearrangement.ts";
 import { matrixText } from "../../../src/cli/check/matrix-text.ts";
+import type { Output } from "../../../src/cli/printed-lines.ts";
 import { proveCatalog } from "../../../src/cli/prove.ts";
 import type { Catalog } from "../../../src/config/catalog/catalog.ts";
 import { loadCatalog } from "../../../src/config/catalog/catalog-file.ts";
@@ -227,6 +228,21 @@ describe("the claims of a catalogue", () => {
       const last = play(read, { catalog }).events.at(-1)!;
       expect(["arbitration", "session_transition"]).toContain(last.type);
     }
+  });
+
+  test("do not blame a session for what another one silences that comes back beneath it", () => {
+    const heard = [
+      { name: "prompt", priority: 90, beneath: { all: -10 } },
+      { name: "phone", priority: 80, when_preempted: "duck" },
+      { name: "music", priority: 20, when_preempted: "duck" },
+    ];
+    const restrictions = [{ name: "reverse", when: "reverse", allow: ["prompt", "music"] }];
+    const claims = ["prompt", "phone"].map((by) => ({ name: by, never: { silenced: "music", by } }));
+    const { broken, outcome } = proveAll(makeCatalog(heard, { claims, restrictions } as never), 3);
+    expect([outcome, broken.map(({ what }) => what)]).toEqual([
+      "broken",
+      ["claim “phone”: music is silenced by phone"],
+    ]);
   });
 
   test("sessions of an agent are not taken for those of one that is called like the second of them", () => {
@@ -491,7 +507,7 @@ describe("the outcome", () => {
         printed += piece;
       },
     };
-    const code = await proveCatalog(path, out, { sessions, seconds, env: {}, progress: out });
+    const code = await proveCatalog(path, out, { sessions, seconds, env: {}, progress: { write: () => undefined } });
     return { code, printed: printed.replaceAll(path, "agents.yaml").replaceAll(/\s+/g, " ") };
   };
 
@@ -554,6 +570,26 @@ describe("the outcome", () => {
     onTestFinished(() => looks.mockRestore());
     expect(await print()).toEqual(idle);
     expect(hours).toBeGreaterThan(0);
+  });
+
+  test("is preceded on another output by a line now and then, if that is no terminal", async () => {
+    const path = await writeTemporary("agents.yaml", JSON.stringify({ agents }), onTestFinished);
+    const printTo = (progress: Output, out: Output = { write: () => undefined }) =>
+      proveCatalog(path, out, { sessions: 2, env: {}, progress });
+    const lines: string[] = [];
+    const results: string[] = [];
+    const log = { write: (text: string) => lines.push(text) };
+    await printTo(log);
+    expect(lines).toEqual([]);
+    let seconds = 0;
+    const looks = vi.spyOn(performance, "now").mockImplementation(() => ++seconds * 1_000);
+    onTestFinished(() => looks.mockRestore());
+    await printTo(log, { write: (text) => results.push(text) });
+    expect(lines.length).toBeGreaterThan(1);
+    expect(lines.length).toBeLessThan(seconds / 9);
+    for (const line of lines)
+      expect(line).toMatch(/^still exploring after [1-9]\d* s: [12] sessions?, .*[1-9]\d* states\n$/);
+    expect(results.join("")).not.toContain("still");
   });
 
   test("is a fault of the prover, if what was found does not play", async () => {
@@ -626,7 +662,7 @@ claims:
       printed += piece;
     },
   };
-  const code = await proveCatalog(path, out, { sessions: 2, env: {}, progress: out });
+  const code = await proveCatalog(path, out, { sessions: 2, env: {}, progress: { write: () => undefined } });
   expect(code).toBe(1);
   expect(printed.replaceAll(path, "agents.yaml")).toMatchInlineSnapshot(`
     "Requests, ends, pauses, programs that die, deadlines

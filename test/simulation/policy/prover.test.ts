@@ -6,13 +6,16 @@
  */
 import { readFile } from "node:fs/promises";
 import { expect, onTestFinished, test, vi } from "vitest";
+import type { PolicyClaim } from "../../../src/config/catalog/policy-claims.ts";
+import { explore } from "../../../src/policy/exploration.ts";
 import { prove } from "../../../src/policy/proof.ts";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
 import type { JudgedCatalog } from "../../support/policy/judged-catalog.ts";
 import { type JudgedEvent, LogJudge } from "../../support/policy/log-judge.ts";
 import { tryProver } from "../../support/policy/prover-trial.ts";
-import { toCatalog } from "../../support/policy/random-catalog.ts";
+import { randomCatalog, toCatalog } from "../../support/policy/random-catalog.ts";
 import { tryMoments, tryTurns } from "../../support/policy/steps-trial.ts";
+import { Chance } from "../../support/runner/chance.ts";
 import { PLANTED } from "./planted-faults.ts";
 
 test.each([12, 14, 19, 45])(
@@ -23,6 +26,22 @@ test.each([12, 14, 19, 45])(
     expect([steps, held > 0]).toEqual([800, true]);
   },
 );
+
+test.each([11, 12, 14])("of the claims of catalogue %i explored together the same break as of each alone, as early", (seed) => {
+  const catalog = toCatalog(randomCatalog(new Chance(seed)));
+  const brokenBy = (claims: readonly PolicyClaim[]) => {
+    const variations = { flags: [], hours: [], disables: [] };
+    const { violations, isComplete, states } = explore({ catalog, size: 2, variations, claims });
+    expect(isComplete).toBe(true);
+    return { states, found: violations.map(({ what, moves }) => `${what} after ${moves.length}`) };
+  };
+  const { states, found } = brokenBy(catalog.claims);
+  const alone = catalog.claims.flatMap((claim) => brokenBy([claim]).found);
+  expect(found.toSorted()).toEqual(alone.toSorted());
+  expect(found.length).toBeGreaterThan(3);
+  // What claims expect that are broken tells no states apart.
+  expect(states).toBeLessThan(1.5 * brokenBy([]).states);
+});
 
 test.each([1, 2, 3])("every step between two deadlines of catalogue %i is one that is explored", (seed) => {
   expect(tryMoments(seed)).toEqual([]);
