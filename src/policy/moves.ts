@@ -41,6 +41,12 @@ export function* movesFrom(
   { flags, hours, disables }: Variations,
 ): Generator<ExploredMove> {
   const { sessions } = floor;
+  const present = new Set<string>(sessions.map(({ context }) => context.numbers.agentId));
+  const off = disables.find((id) => floor.catalog.agents.get(id as AgentId)?.enabled === false);
+  if (off !== undefined) yield { does: "enable", agentId: off };
+  // Only its own sessions and requests read that an agent is disabled. What can happen without them can happen as well
+  // once it is enabled.
+  if (off !== undefined && !present.has(off)) return;
   if (sessions.length < size) {
     for (const agentId of newcomers(floor)) {
       const sessionId = newIdOf(floor, agentId);
@@ -54,9 +60,8 @@ export function* movesFrom(
   }
   for (const flag of flags) yield { does: floor.context.flags[flag] ? "clear" : "set", flag };
   for (const inForce of hours) yield { does: "clock", inForce };
-  const off = disables.find((id) => floor.catalog.agents.get(id)?.enabled === false);
-  if (off !== undefined) yield { does: "enable", agentId: off };
-  else for (const agentId of disables) yield { does: "disable", agentId };
+  if (off !== undefined) return;
+  for (const agentId of disables) if (present.has(agentId)) yield { does: "disable", agentId };
 }
 
 function* movesOf({ context }: SteppedFloor["sessions"][number]): Generator<ExploredMove> {

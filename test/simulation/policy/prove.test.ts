@@ -11,6 +11,9 @@ import type { Catalog } from "../../../src/config/catalog/catalog.ts";
 import { loadCatalog } from "../../../src/config/catalog/catalog-file.ts";
 import { explore, variationsOf } from "../../../src/policy/exploration.ts";
 import { prove } from "../../../src/policy/proof.ts";
+import type { SeenStep } from "../../../src/policy/seen-step.ts";
+import type { SteppedFloor } from "../../../src/policy/stepped-floor.ts";
+import type { AgentId } from "../../../src/protocol/ids.ts";
 import { readScript } from "../../../src/policy/script.ts";
 import { findScriptFaults } from "../../../src/policy/script-names.ts";
 import { play } from "../../../src/policy/simulation.ts";
@@ -174,6 +177,20 @@ describe("prove", () => {
     const alarm = { name: "alarm", priority: 50, critical: true, max_pause: "0ms" };
     const [violation] = proveAll(makeCatalog([alarm, { name: "chime", priority: 90, critical: true }])).broken;
     expect(violation?.what).toBe("invariant 11: alarm is critical and is paused");
+  });
+
+  test("disables only agents that have sessions: of the others only their own requests read it", () => {
+    const catalog = makeCatalog(AGENTS);
+    const isOff = ({ catalog: { agents } }: SteppedFloor, id: string) => !agents.get(id as AgentId)!.enabled;
+    let count = 0;
+    const onStep = ({ before, after }: SeenStep) => {
+      const id = AGENTS.map(({ name }) => name).find((name) => isOff(after, name));
+      if (id === undefined || isOff(before, id)) return;
+      count += 1;
+      expect(before.sessions.map(({ context }) => context.numbers.agentId)).toContain(id);
+    };
+    explore({ catalog, size: 2, variations: variationsOf(catalog), onStep });
+    expect(count).toBeGreaterThan(20);
   });
 
   test("agents that nothing tells apart are explored once", () => {
