@@ -47,21 +47,23 @@ export function* movesFrom(
   // Only its own sessions and requests read that an agent is disabled. What can happen without them can happen as well
   // once it is enabled.
   if (off !== undefined && !present.has(off)) return;
-  if (sessions.length < size) {
-    for (const agentId of newcomers(floor)) {
-      const sessionId = newIdOf(floor, agentId);
-      yield { does: "asks", agentId, sessionId };
-      if (turnsMatter(floor.catalog.agents.get(agentId as AgentId))) yield { does: "says", agentId, sessionId };
-    }
-  }
+  if (sessions.length < size) yield* beginningsOf(floor, newcomers);
   for (const session of sessions) {
     yield* movesOf(session);
     yield* turnsOf(session, floor.catalog.agents.get(session.context.numbers.agentId));
   }
   for (const flag of flags) yield { does: floor.context.flags[flag] ? "clear" : "set", flag };
   for (const inForce of hours) yield { does: "clock", inForce };
-  if (off !== undefined) return;
-  for (const agentId of disables) if (present.has(agentId)) yield { does: "disable", agentId };
+  const disabled = off === undefined ? disables.filter((id) => present.has(id)) : [];
+  for (const agentId of disabled) yield { does: "disable", agentId };
+}
+
+function* beginningsOf(floor: SteppedFloor, newcomers: Newcomers): Generator<ExploredMove> {
+  for (const agentId of newcomers(floor)) {
+    const sessionId = newIdOf(floor, agentId);
+    yield { does: "asks", agentId, sessionId };
+    if (turnsMatter(floor.catalog.agents.get(agentId as AgentId))) yield { does: "says", agentId, sessionId };
+  }
 }
 
 function* movesOf({ context }: SteppedFloor["sessions"][number]): Generator<ExploredMove> {

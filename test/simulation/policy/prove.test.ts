@@ -686,8 +686,8 @@ claims:
       1 session   every reachable state         5 states, 12 steps
       2 sessions  every reachable state         16 states, 72 steps
     The same, with one agent disabled and enabled
-      1 session   every reachable state         15 states, 56 steps
-      2 sessions  every reachable state         50 states, 292 steps
+      1 session   every reachable state         11 states, 32 steps
+      2 sessions  every reachable state         46 states, 238 steps
     Not explored: more than 2 sessions to the end, users with preferences, switches
     to another agent, two agents disabled at once, and flags that change while an
     agent is disabled. Schedules, edits and moves between zones act as requests and
