@@ -27,21 +27,24 @@ test.each([12, 14, 19, 45])(
   },
 );
 
-test.each([11, 12, 14])("of the claims of catalogue %i explored together the same break as of each alone, as early", (seed) => {
-  const catalog = toCatalog(randomCatalog(new Chance(seed)));
-  const brokenBy = (claims: readonly PolicyClaim[]) => {
-    const variations = { flags: [], hours: [], disables: [] };
-    const { violations, isComplete, states } = explore({ catalog, size: 2, variations, claims });
-    expect(isComplete).toBe(true);
-    return { states, found: violations.map(({ what, moves }) => `${what} after ${moves.length}`) };
-  };
-  const { states, found } = brokenBy(catalog.claims);
-  const alone = catalog.claims.flatMap((claim) => brokenBy([claim]).found);
-  expect(found.toSorted()).toEqual(alone.toSorted());
-  expect(found.length).toBeGreaterThan(3);
-  // What claims expect that are broken tells no states apart.
-  expect(states).toBeLessThan(1.5 * brokenBy([]).states);
-});
+test.each([11, 12, 14])(
+  "of the claims of catalogue %i explored together the same break as of each alone, as early",
+  (seed) => {
+    const catalog = toCatalog(randomCatalog(new Chance(seed)));
+    const brokenBy = (claims: readonly PolicyClaim[]) => {
+      const variations = { flags: [], hours: [], disables: [] };
+      const { violations, isComplete, states } = explore({ catalog, size: 2, variations, claims });
+      expect(isComplete).toBe(true);
+      return { states, found: violations.map(({ what, moves }) => `${what} after ${moves.length}`) };
+    };
+    const { states, found } = brokenBy(catalog.claims);
+    const alone = catalog.claims.flatMap((claim) => brokenBy([claim]).found);
+    expect(found.toSorted()).toEqual(alone.toSorted());
+    expect(found.length).toBeGreaterThan(3);
+    // What claims expect that are broken tells no states apart.
+    expect(states).toBeLessThan(1.5 * brokenBy([]).states);
+  },
+);
 
 test.each([1, 2, 3])("every step between two deadlines of catalogue %i is one that is explored", (seed) => {
   expect(tryMoments(seed)).toEqual([]);
