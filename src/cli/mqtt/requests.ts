@@ -191,7 +191,7 @@ export class Requests {
         return done;
       case "say": {
         const { text } = body as Body<"say">;
-        const { decision } = await client.send({ type: "chat", sessionId, content: text } as never, options);
+        const { decision } = await client.send({ type: "chat", sessionId, content: text }, options);
         if (!decision) return done;
         return { outcome: decision.outcome, reason: decision.reason, say: decision.say, sessionId };
       }
@@ -201,7 +201,7 @@ export class Requests {
         return { ...done, ...(playedUpTo !== undefined && { playedUpTo }) };
       }
       case "heartbeat": {
-        const beat = await client.send({ type: "heartbeat", sessionId } as never);
+        const beat = await client.send({ type: "heartbeat", sessionId });
         const { state, level, lapsed } = beat;
         return {
           ...done,
@@ -238,7 +238,7 @@ export class Requests {
       try {
         // The request was carried out in time, and its text belongs to it.
         const options = { idempotencyKey: `${key}.text` };
-        await client.send({ type: "chat", sessionId, content: text } as never, options);
+        await client.send({ type: "chat", sessionId, content: text }, options);
       } catch (error) {
         // A session without what it is to say is of no use.
         if (error instanceof ClientError && !error.wantsRepeat) await client.stopSession(sessionId).catch(() => {});
