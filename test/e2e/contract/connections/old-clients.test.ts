@@ -274,6 +274,18 @@ test("a client that names no connection hears of its refusal on its only one, if
   expect(heard.map(({ type }) => type)).not.toContain("error");
 });
 
+test("a reader hears of no refusal in a session that its connection does not show", async () => {
+  const alone = await startAlone();
+  const { session: others } = await accepted(alone.post("/session/create", { agentId: "chat" }));
+  const stream = await alone.stream("/events");
+  const { session } = await accepted(alone.post("/session/create", { agentId: "music" }));
+  const resume = { type: "resume", sessionId: others.id };
+  expect((await refused(alone.post("/message", resume))).errorCode).toBe("illegal_command");
+  await accepted(alone.patch(`/session/${session.id}`, { title: "after" }));
+  const heard = await stream.until(({ type }) => type === "session_updated");
+  expect(heard.map(({ type }) => type)).not.toContain("error");
+});
+
 test("a switch of the agent of an unknown or ended session fails on the connection of a client that names none", async () => {
   const alone = await startAlone();
   const stream = await alone.stream("/events");

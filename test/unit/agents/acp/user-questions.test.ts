@@ -1,7 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
-import { Form, questionsOf } from "../../../../src/agents/acp/permission.ts";
+import { Form, ownOptionsOf, Permission, questionsOf } from "../../../../src/agents/acp/permission.ts";
 import type { Part, RunControl } from "../../../../src/agents/agent.ts";
 import type { RequestId } from "../../../../src/protocol/ids.ts";
 import { MAX_OPTION_UNITS } from "../../../../src/protocol/interaction.ts";
@@ -161,6 +161,23 @@ describe("permission", () => {
       expect(text).toBe(`chosen: ${chosen}`);
     },
   );
+
+  test.each([
+    [
+      "in another mode, if there are several ways",
+      "switch_mode",
+      ["allow_once", "allow_always"],
+      ["approve:0", "approve:1"],
+    ],
+    ["in another mode, if there is one way", "switch_mode", ["allow_once"], undefined],
+    ["once and for ever, which approve says too", "execute", ["allow_once", "allow_always"], undefined],
+    ["in two ways once", "execute", ["allow_once", "allow_once"], ["approve:0", "approve:1"]],
+  ])("permission to go on %s", (_, kind, kinds, expected) => {
+    const options = [...kinds, "reject_once"].map((each, index) => ({ optionId: `${index}`, name: each, kind: each }));
+    const asked = Permission.parse({ sessionId: "s", toolCall: { toolCallId: "t", kind }, options });
+    const shown = ownOptionsOf(asked, (text) => text)?.map(({ value }) => value);
+    expect(shown).toEqual(expected && [...expected, "reject_with_reply", "reject"]);
+  });
 
   test.each([
     ["the agent continues", "permit", undefined, "first: no"],
