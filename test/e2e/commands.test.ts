@@ -31,9 +31,13 @@ async function newFolder(): Promise<string> {
 }
 
 /** A command in a process of its own. */
-async function interlock(cwd: string, ...args: string[]): Promise<Ending> {
+const interlock = (cwd: string, ...args: string[]): Promise<Ending> => interlockWith("", cwd, ...args);
+
+/** The same, with these lines from a pipe. */
+async function interlockWith(input: string, cwd: string, ...args: string[]): Promise<Ending> {
   const child = spawn(process.execPath, [ENTRY, ...args], { cwd, env: BARE_ENV });
   onTestFinished(() => void child.kill("SIGKILL"));
+  child.stdin.end(input);
   let stdout = "";
   let stderr = "";
   child.stdout.setEncoding("utf8").on("data", (text) => (stdout += text));
@@ -116,6 +120,14 @@ test("status, runs and why say that an open question's time stands still while i
     `${waits}, and its time stands still while it cannot be`,
     "它的问题在等回答；听不到它时，等待时间停止计算",
   ]);
+});
+
+test("chat speaks the language of its command line", async () => {
+  const node = await NodeUnderTest.start();
+  onTestFinished(() => node.stop());
+  const chat = ["chat", "--url", node.url, "--user", "ann"];
+  const spoken = await interlockWith("/nonsense\n", await newFolder(), ...chat, "--lang", "zh");
+  expect(spoken).toMatchObject({ code: 0, stdout: expect.stringContaining("没有 /nonsense 这个命令：/help 列出命令") });
 });
 
 test("a repeated option takes one word each time, and leaves the file to the command", async () => {
