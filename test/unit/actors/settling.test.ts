@@ -88,6 +88,17 @@ test("a wall clock that is set to other hours, and a catalogue with other hours,
   expect(toldOf(floor, () => floor.on("call", "activate"))).toEqual([[]]);
 });
 
+test("a wall clock that is set back to other hours is told, and a session comes back", () => {
+  const floor = new FloorStage(NIGHT);
+  floor.create("music");
+  floor.pass(10 * HOUR_MS);
+  expect(floor.state("music")).toBe("paused");
+  const given = floor.given.bind(floor);
+  floor.given = (stamp) => ({ ...given(stamp), now: floor.now - HOUR_MS });
+  expect(toldOf(floor, () => floor.ask({ type: "alarm" }))).toEqual([[]]);
+  expect(floor.state("music")).toBe("active.idle");
+});
+
 test("the first session of a floor hears of the hours that changed while the floor had none", () => {
   const floor = new FloorStage(NIGHT);
   floor.create("call");
