@@ -68,6 +68,13 @@ test("a session that is granted there leaves here, in one commit of both floors"
   ]);
 });
 
+test("a session brings its title along", async () => {
+  const { stage } = await open();
+  const renamed = await stage.rename("old", "A trip to Oslo");
+  expect((await move(stage, seqOf(renamed))).ok).toBe(true);
+  expect((await stage.store.store.loadSession("new" as SessionId))!.session.title).toBe("A trip to Oslo");
+});
+
 test("a session that waits there leaves here, and the next one here gets its place", async () => {
   const { stage, seq } = await open("news");
   await createThere(stage, "call");

@@ -358,6 +358,26 @@ it.each([
   ],
   ["a restriction that silences one", "", "restrictions: [{ name: reverse, when: reverse, allow: [off] }]", []],
   [
+    "a restriction whose hours are no range",
+    "",
+    'restrictions: [{ name: quiet, between: "07:00-07:00", days: [sat, sun], allow: [off] }]',
+    ['the restriction "quiet" applies all day on sat, sun'],
+  ],
+  [
+    "a restriction of every day",
+    "",
+    "restrictions: [{ name: quiet, days: [mon, tue, wed, thu, fri, sat, sun], allow: [off] }]",
+    ['the restriction "quiet" applies all day on mon, tue, wed, thu, fri, sat, sun'],
+  ],
+  ["a restriction of some days", "", "restrictions: [{ name: quiet, days: [sat, sun], allow: [off] }]", []],
+  [
+    "an agent that gives way, although none waits",
+    "idle_yields: true",
+    "",
+    ["a has idle_yields, which changes nothing: no agent says when_blocked: queue"],
+  ],
+  ["an agent that gives way to itself", "idle_yields: true, when_blocked: queue, queue_timeout: 1m", "", []],
+  [
     "a placeholder that does not exist, in any language",
     'messages: { rejected: { en: "{holder} is on", zh: "{chalenger}!" }, queued: "{ holder }" }',
     "",

@@ -126,6 +126,7 @@ it.each([
   ["max_depth", "3"],
   ["when_busy", "enqueue"],
   ["after_turn", "yield"],
+  ["idle_yields", "true"],
   ["idle_timeout", "1m", "the agent is never between two turns; max_hold"],
 ])("an external agent with %s: %s has one fault, at its place", (key, value, why = "the agent takes no turns") => {
   const text = lines("agents:", `  - { name: a, ${key}: ${value}, adapter: { kind: external } }`);

@@ -52,6 +52,9 @@ test("a turn under way begins again there, and those that wait follow it", async
   expect(there.filter(({ role }) => role === "user").map(({ content }) => content)).toEqual(["play", "nod"]);
   expect(await ann.see(session.id)).toMatchObject({ state: "active", activity: "running" });
   expect(await ann.see(id)).toMatchObject({ state: "archived", activity: "idle" });
+  // Its budget counts it once.
+  const { body } = await node.get(`/usage?agentId=stacker&ownerId=${ann.userId}`);
+  expect(body).toMatchObject({ usage: [{ runs: 1 }] });
 });
 
 test("a session that moves keeps the replies that it has given while further turns wait", async () => {
