@@ -1,5 +1,4 @@
 import { z } from "zod";
-import { cleanText } from "../shared/text.ts";
 
 /** Ids chosen by clients or derived by the server. URLs, SSE frames and file names contain them unescaped. */
 const ID = /^[A-Za-z0-9_-]{1,64}$/;
@@ -57,8 +56,14 @@ export const AgentId = z
   .brand<"AgentId">();
 export type AgentId = z.infer<typeof AgentId>;
 
-/** The application's name for a person or a place: `userId`, `zone`, `workspaceId`. */
-export const Name = z.string().regex(NO_CONTROL, "1 to 128 characters without control characters").overwrite(cleanText);
+/**
+ * The application's name for a person or a place: `userId`, `zone`, `workspaceId`. Half a surrogate pair is refused and
+ * not replaced, because two users with other halves would share a floor.
+ */
+export const Name = z
+  .string()
+  .regex(NO_CONTROL, "1 to 128 characters without control characters")
+  .refine((name) => name.isWellFormed(), "must not contain half a surrogate pair");
 
 /** The zone that stands for all open floors of a user. No floor has this name. */
 export const EVERY_ZONE = "*";

@@ -124,7 +124,7 @@ test("a create accepts any user and zone of 1 to 128 characters without control 
   const userId = "张三/u:%2F".padEnd(128, "ü");
   const { session } = await accepted(node.post("/session/create", { userId, zone: "后排" }));
   expect(session).toMatchObject({ userId, zone: "后排" });
-  for (const wrong of ["", "x".repeat(129), "a\nb", "a\u0000", "a\u0085", 7]) {
+  for (const wrong of ["", "x".repeat(129), "a\nb", "a\u0000", "a\u0085", "a\ud800", 7]) {
     const { issues } = await refused(node.post("/session/create", { userId: wrong }));
     expect(issues).toEqual([{ path: "body.userId", message: expect.any(String) }]);
   }
