@@ -24,14 +24,10 @@ export const CommandBody = z.strictObject(commandFields).default({});
 /**
  * Send a command to the existing session that a request names. A repeat of the request has no second effect.
  * @param makeCommand gets the session's id as it is stored, which differs from `id` if owners choose their own ids
+ * @returns the identity of the request, and the floor's reply
  * @throws AppError for a refusal; `session_not_found` also for a session that the caller may not see
  */
-export async function commandSession(...about: Parameters<typeof carryOutOn>): Promise<Accepted> {
-  return (await carryOutOn(...about)).reply;
-}
-
-/** As `commandSession`, with the identity of the request. */
-export async function carryOutOn(
+export async function commandSession(
   { authenticate, commands, visibleTo }: CommandContext,
   request: FastifyRequest,
   id: SessionId,

@@ -19,7 +19,7 @@ import { checkSchedule, scheduleFields, wantedSchedule } from "../schedule-field
 import type { Connections } from "../streams/connections.ts";
 import { askInAllZones, stopGroup } from "../zone-groups.ts";
 import { Notice, noticeOf, SessionAnswerSchema, sessionAnswer } from "./command-answer.ts";
-import { CommandBody, carryOutOn, commandFields, commandSession, SessionParams } from "./session-command.ts";
+import { CommandBody, commandFields, commandSession, SessionParams } from "./session-command.ts";
 
 const CreateBody = z
   .strictObject({
@@ -128,7 +128,8 @@ export function sessionRoutes(
   const change = async (request: FastifyRequest, id: SessionId, fields: SessionSettings) => {
     const settings = changedSettings(fields);
     const update = (sessionId: SessionId) => ({ type: "session.update" as const, sessionId, settings });
-    return sessionAnswer(commands, await commandSession(context, request, id, update));
+    const { reply } = await commandSession(context, request, id, update);
+    return sessionAnswer(commands, reply);
   };
 
   app.post(
@@ -322,7 +323,8 @@ export function sessionRoutes(
     async (request) => {
       const schedule = wantedSchedule(request.body)!;
       const reschedule = (sessionId: SessionId) => ({ type: "session.schedule" as const, sessionId, schedule });
-      return sessionAnswer(commands, await commandSession(context, request, request.params.id, reschedule));
+      const { reply } = await commandSession(context, request, request.params.id, reschedule);
+      return sessionAnswer(commands, reply);
     },
   );
 
@@ -369,7 +371,7 @@ export function sessionRoutes(
     },
     async (request) => {
       const stop = (sessionId: SessionId) => ({ type: "session.stop" as const, sessionId });
-      const { identity, reply } = await carryOutOn(context, request, request.params.id, stop);
+      const { identity, reply } = await commandSession(context, request, request.params.id, stop);
       const answer = sessionAnswer(commands, reply);
       if (request.body.group) await stopGroup(context, identity, answer.session);
       return answer;
@@ -390,7 +392,8 @@ export function sessionRoutes(
       },
       async (request) => {
         const command = (sessionId: SessionId) => ({ type: `session.${verb}` as const, sessionId });
-        return sessionAnswer(commands, await commandSession(context, request, request.params.id, command));
+        const { reply } = await commandSession(context, request, request.params.id, command);
+        return sessionAnswer(commands, reply);
       },
     );
   }
