@@ -84,7 +84,7 @@ export const SESSION_FIELDS: Table<SessionContext> = {
   level: "kept",
   queuedAt: "presence",
   request: { nested: REQUEST_FIELDS },
-  createdAt: FOR_READERS,
+  createdAt: { ignored: "of two scheduled sessions the older one asks first, and a proof schedules none" },
   updatedAt: FOR_READERS,
   lastActivityAt: FOR_READERS,
   archivedAt: "presence",
@@ -111,7 +111,7 @@ export const SESSION_FIELDS: Table<SessionContext> = {
   waitsSince: "moment",
   lengths: "kept",
   lease: "elsewhere",
-  lapsed: "kept",
+  lapsed: FOR_READERS,
 };
 
 /** `explained` is how the priority came about; `locale` is the language of sentences. */

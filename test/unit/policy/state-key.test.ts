@@ -34,6 +34,7 @@ const catalog = makeCatalog(
     { name: "call", priority: 90, interruptible: false, when_blocked: ["duck", "queue"], queue_timeout: "3s" },
     { name: "prompt", priority: 80, beneath: { all: -14 }, max_hold: "4s", resume_within: "2s", idle_timeout: "3s" },
     { name: "chime", priority: 95, critical: true, beneath: { all: -6 }, replaces: ["chime"] },
+    { name: "story", priority: 30, when_blocked: "queue", resume: "manual", queue_timeout: "5s" },
   ],
   { restrictions: [{ name: "quiet", when: "quiet", allow: ["call"] }], policy: { resume_delay: "1s" } },
 );
@@ -92,6 +93,7 @@ const ignoredIn = (fields: Readonly<Record<string, Treatment>>, ...also: Treatme
 
 function unlike(value: unknown): unknown {
   if (typeof value === "number") return value + 12_345;
+  if (typeof value === "boolean") return !value;
   if (Array.isArray(value)) return [];
   return value === "another" ? "a third" : "another";
 }
