@@ -6,7 +6,7 @@ import { replayFloor } from "../../../src/policy/replay/replay.ts";
 import { ReplaySummary } from "../../../src/policy/replay/replay-report.ts";
 
 /** Folders of tests after which the logs of all floors are played with their own catalogues. */
-const REPLAYED = ["client", "cluster", "contract", "crash", "doors", "minds", "mqtt", "players", "streams", "watching"];
+const REPLAYED = /^(attacks|client|cluster|contract|crash|deploy|doors|minds|mqtt|page|players|streams|watching)\//;
 
 /** Of what these do a log does not tell, or they look at every request that their nodes get. */
 const LEFT_OUT: readonly string[] = [
@@ -19,7 +19,7 @@ const LEFT_OUT: readonly string[] = [
 export function isReplayed(testPath = ""): boolean {
   const [, file] = testPath.split("/test/e2e/");
   if (file === undefined || LEFT_OUT.includes(file)) return false;
-  return !file.includes("/") || REPLAYED.includes(file.split("/", 1)[0]!);
+  return !file.includes("/") || REPLAYED.test(file);
 }
 
 interface RecordedLog {
