@@ -1,3 +1,4 @@
+import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { readHome } from "../agents/process/home.ts";
 import type { Environment } from "../agents/process/program.ts";
@@ -21,11 +22,13 @@ import { createGateway, type Gateway, type GatewayOptions } from "../gateway/gat
 import { readPageFiles } from "../gateway/http/page-files.ts";
 import { listen } from "../gateway/listening.ts";
 import { readUnanswered } from "../gateway/streams/silent-peers.ts";
+import { AppError } from "../protocol/errors.ts";
 import type { FloorId } from "../protocol/ids.ts";
 import { RouterAnswers } from "../runs/router-answers.ts";
 import { Worker, type WorkerOptions } from "../runs/worker.ts";
 import type { Logger } from "../shared/ports/logger.ts";
 import type { Tracer } from "../shared/ports/tracer.ts";
+import { Unreachable } from "../shared/unreachable.ts";
 import { createLog, droppedLines } from "../system/log.ts";
 import { newId } from "../system/new-id.ts";
 import { VERSION } from "../system/version.ts";
@@ -79,6 +82,10 @@ const PAGE_FOLDER = fileURLToPath(new URL("../../dist/page", import.meta.url));
 const RUN_GRACE = 0.5;
 const GIVE_BACK = 0.3;
 const HAND_OVER = 0.2;
+
+/** How long a starting node waits for a server that does not answer, and the pause between two tries, in ms. */
+const WAIT_MS = 20_000;
+const PAUSE_MS = 500;
 
 const NO_ORCHESTRATOR = "no node has the role orchestrator: no command is carried out until one starts";
 
@@ -136,11 +143,38 @@ interface Basics {
   tracer: Tracer | undefined;
 }
 
-/** Open a node. If a step fails, all that is open or has begun to work is closed, and the step's error is thrown. */
+/**
+ * Open a node. While a server that it needs does not answer, as after a start of the whole machine or on a busy one, the
+ * start begins again.
+ * @param stopping aborted when the node is to stop, which ends the wait
+ */
 async function openNode(options: Required<AppOptions>, stopping: AbortSignal): Promise<Running> {
+  const reasons = new Set<string>();
+  for (let until = Number.POSITIVE_INFINITY; ; ) {
+    try {
+      return await tryToOpen(options, stopping);
+    } catch (error) {
+      stopping.throwIfAborted();
+      until = Math.min(until, performance.now() + WAIT_MS);
+      if (!mayPass(error) || performance.now() >= until) throw error;
+      const { message: reason } = error;
+      const waitMs = WAIT_MS;
+      if (!reasons.has(reason))
+        options.log.warn({ reason, waitMs }, "a server does not answer; the start waits for it");
+      reasons.add(reason);
+      await pause(PAUSE_MS, undefined, { signal: stopping }).catch(() => stopping.throwIfAborted());
+    }
+  }
+}
+
+const mayPass = (error: unknown): error is Error =>
+  error instanceof Unreachable || (error instanceof AppError && error.code === "unavailable");
+
+/** If a step fails, all that is open or has begun to work is closed, and the step's error is thrown. */
+async function tryToOpen(options: Required<AppOptions>, stopping: AbortSignal): Promise<Running> {
   const parts = new OpenParts(options.log, stopping);
   try {
-    return await openParts(options, parts, stopping);
+    return await openParts(options, parts);
   } catch (error) {
     // Each failure is logged.
     await parts.close().catch(() => {});
@@ -152,18 +186,13 @@ async function openNode(options: Required<AppOptions>, stopping: AbortSignal): P
 async function openParts(
   { settings, env, log, pageFolder, onNewEpoch }: Required<AppOptions>,
   parts: OpenParts,
-  stopping: AbortSignal,
 ): Promise<Running> {
   const dispose = (part: AsyncDisposable | undefined) => part?.[Symbol.asyncDispose]();
   const firstCatalog = await readNodeCatalog(settings.configPath);
   const firstWebhooks = settings.webhooksPath === undefined ? undefined : await loadWebhooks(settings.webhooksPath);
   const nodeId = newId();
   const tracer = parts.add("tracing", await openTracing(env, settings, nodeId, log), (tracing) => tracing?.close());
-  const deployment = parts.add(
-    "store, bus and queue",
-    await openDeployment(settings, log, stopping, onNewEpoch),
-    dispose,
-  );
+  const deployment = parts.add("store, bus and queue", await openDeployment(settings, log, onNewEpoch), dispose);
   const access = parts.add("access", await openAccess(settings, deployment, log), dispose);
   const opening = openCatalog(settings.configPath, firstCatalog, deployment, log);
   const catalog = parts.add("catalogue", await opening, dispose);

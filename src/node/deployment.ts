@@ -1,5 +1,4 @@
 // Rules C9 and C37 of docs/inside/correctness.md.
-import { setTimeout } from "node:timers/promises";
 import type { Bus } from "../bus/bus.ts";
 import { MemoryBus } from "../bus/memory-bus.ts";
 import type { RedisMembershipOptions } from "../cluster/membership.ts";
@@ -10,16 +9,12 @@ import { MemoryQueue } from "../queue/memory-queue.ts";
 import type { RunQueue } from "../queue/run-queue.ts";
 import type { Clock } from "../shared/ports/clock.ts";
 import type { Logger } from "../shared/ports/logger.ts";
-import { Unreachable } from "../shared/unreachable.ts";
 import { openSqliteStore } from "../store/sqlite/sqlite-store.ts";
 import type { Store } from "../store/store.ts";
 import { DatabaseTime, keepComparing } from "../system/database-time.ts";
 import { newId } from "../system/new-id.ts";
 import { SystemClock } from "../system/system-clock.ts";
 
-/** How long a starting node waits for a server that does not answer yet, and the pause between two tries, in ms. */
-const WAIT_MS = 10_000;
-const PAUSE_MS = 500;
 const OPEN_REDIS =
   "Redis has no password in INTERLOCK_BUS and is not on this machine: who reaches it can send commands as any owner";
 /** How long Redis may take to answer a membership query, in ms. */
@@ -53,42 +48,21 @@ export interface Deployment {
 /**
  * Open the store, the bus and the queue that the settings name. Disposing the deployment closes them in reverse; if one
  * of them cannot be opened, the others are closed before the error is thrown.
- * @param stopping aborted when the node is to stop
  * @param onNewEpoch called once when the store has got a new epoch, so that the node should end and start again
- * @throws Error with a sentence for the operator that names the setting
+ * @throws Unreachable if a server does not answer; Error with a sentence for the operator that names the setting
  */
 export async function openDeployment(
   settings: Settings,
   log: Logger,
-  stopping: AbortSignal,
   onNewEpoch: () => void,
 ): Promise<Deployment & AsyncDisposable> {
   await using opened = new AsyncDisposableStack();
-  const stored = opened.use(await whenReachable(() => openStore(settings, log, onNewEpoch), log, stopping));
-  const transport = opened.use(await whenReachable(() => openTransport(settings, stored, log), log, stopping));
+  const stored = opened.use(await openStore(settings, log, onNewEpoch));
+  const transport = opened.use(await openTransport(settings, stored, log));
   const { store, clock, stopwatch, hasOwnTime, storeFaults, lateRings } = stored;
   const { bus, queue, redis } = transport;
   const parts = { store, bus, queue, clock, stopwatch, hasOwnTime, lateRings, storeFaults, redis };
   return disposedBy(opened.move(), parts);
-}
-
-/**
- * Open what needs a server. While the server does not answer, as after a start of the whole machine, it is asked again.
- * @param stopping aborted when the node is to stop, which ends the wait
- */
-async function whenReachable<T>(open: () => Promise<T>, log: Logger, stopping: AbortSignal): Promise<T> {
-  const until = performance.now() + WAIT_MS;
-  for (let isLogged = false; ; isLogged = true) {
-    try {
-      return await open();
-    } catch (error) {
-      stopping.throwIfAborted();
-      if (!(error instanceof Unreachable) || performance.now() >= until) throw error;
-      const waitMs = WAIT_MS;
-      if (!isLogged) log.warn({ reason: error.message, waitMs }, "a server does not answer; the start waits for it");
-      await setTimeout(PAUSE_MS, undefined, { signal: stopping }).catch(() => stopping.throwIfAborted());
-    }
-  }
 }
 
 type Transport = Pick<Deployment, "bus" | "queue" | "redis">;

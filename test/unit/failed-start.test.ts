@@ -10,6 +10,7 @@ import type { Settings } from "../../src/config/settings.ts";
 import { type App, createApp } from "../../src/node/app.ts";
 import { DefinedCatalog } from "../../src/node/defined-catalog.ts";
 import { Orchestrator } from "../../src/node/orchestrator.ts";
+import { AppError } from "../../src/protocol/errors.ts";
 import { MemoryQueue } from "../../src/queue/memory-queue.ts";
 import { Worker } from "../../src/runs/worker.ts";
 import type { Logger } from "../../src/shared/ports/logger.ts";
@@ -172,6 +173,18 @@ test("a node whose start fails at any setting that it reads leaves nothing open,
   }
   expect(read.size).toBeGreaterThan(20);
   await expectServes(make());
+});
+
+test("a start in which a server does not answer begins again, whatever step has asked it, and says so once", async () => {
+  const { make, logged } = await makeNodes();
+  const before = await heldAtRest();
+  const away = new AppError("unavailable", "the members cannot be read at the moment");
+  for (const [, part, method] of METHODS)
+    vi.spyOn(part.prototype as Record<string, () => unknown>, method).mockRejectedValueOnce(away);
+  await expectServes(make());
+  await expectNothingLeft(before);
+  const message = "a server does not answer; the start waits for it";
+  expect(logged).toEqual([{ reason: away.message, waitMs: 20_000, message }]);
 });
 
 test("if parts cannot be closed after a failed start, the log names each, the others are closed, and the first error is thrown", async () => {
