@@ -58,9 +58,10 @@ describeWith([smallPostgres(DISK_MIB), REDIS_PROCESS], TITLE, (startDatabase, st
       const refusals = () => nodes.map((node) => linesOf(node, "the database refuses writes"));
       // All floors of the load may have the same owner, and the other node then writes nothing.
       await expect.poll(() => Math.max(...refusals())).toBe(1);
-      const silences = nodes.flatMap(({ log }) =>
-        log.filter(({ msg }) => msg === "the database does not answer statements").map((line) => JSON.stringify(line)),
-      );
+      // A server that refuses for want of room answers. One that gets no processor does not, which nodes say rightly.
+      const isSilence = (line: ChildServer["log"][number]) =>
+        line.msg === "the database does not answer statements" && !/timeout"/.test(JSON.stringify(line));
+      const silences = nodes.flatMap(({ log }) => log.filter(isSilence).map((line) => JSON.stringify(line)));
       // What it says after its end is another matter.
       if (!server.hasEnded) expect(silences).toEqual([]);
     }

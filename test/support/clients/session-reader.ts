@@ -1,3 +1,4 @@
+import { setTimeout as pause } from "node:timers/promises";
 import { onTestFinished } from "vitest";
 import { EventStream } from "./event-stream.ts";
 import type { StreamEvent } from "./frame-reader.ts";
@@ -10,6 +11,7 @@ export class SessionReader {
   #stream: EventStream | undefined;
   #fault: Error | undefined;
   #position: string | undefined;
+  #returning: Promise<void> | undefined;
   /** The next reconnection sends the position in the query, not in the header. */
   byQuery = false;
 
@@ -75,12 +77,28 @@ export class SessionReader {
     this.#url = `${origin}${pathname}${search}`;
   }
 
-  /** Resolves when the condition holds for the received events. */
+  /**
+   * Resolves when the condition holds for the received events. A node that has no room, or whose store does not answer,
+   * sends its readers away for a while.
+   */
   async until(holds: (transcript: Transcript) => boolean): Promise<void> {
-    await this.stream.until(() => {
-      if (this.#fault) throw this.#fault;
-      return holds(this.transcript);
-    });
+    for (;;) {
+      const { stream } = this;
+      await stream.until(() => {
+        if (this.#fault) throw this.#fault;
+        return holds(this.transcript) || awayMs(stream) !== undefined;
+      });
+      if (holds(this.transcript)) return;
+      // Whoever waits for this stream too has perhaps opened another one.
+      if (this.#stream === stream) this.#returning ??= this.#return(awayMs(stream)!);
+      await this.#returning;
+    }
+  }
+
+  async #return(afterMs: number): Promise<void> {
+    await pause(afterMs);
+    await this.open();
+    this.#returning = undefined;
   }
 
   /** Throws if a violation of the protocol was received. */
@@ -106,4 +124,11 @@ export class SessionReader {
       this.#fault ??= error as Error;
     }
   }
+}
+
+/** How long the node sends the reader of this stream away, in ms. */
+function awayMs({ ending, events }: EventStream): number | undefined {
+  const last = events.at(-1);
+  const isSentAway = ending === "clean" && last?.type === "bye" && last.data["reason"] === "overloaded";
+  return isSentAway ? Number(last.data["reconnectInMs"]) : undefined;
 }
