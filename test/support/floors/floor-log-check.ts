@@ -46,8 +46,8 @@ export class FloorLogCheck {
   #front: { sessionId: SessionId; floorSeq: number } | undefined;
   /** Sessions whose turn has just ended, and that have to give the floor back. */
   readonly #ended = new Set<SessionId>();
-  /** Sessions that went silent for one that comes back beneath the holder, which is heard next. */
-  readonly #madeRoom = new Set<SessionId>();
+  /** Who went silent for a session that comes up beneath the holder and is heard next, and for which, if it is named. */
+  readonly #madeRoom = new Map<SessionId, string | undefined>();
   readonly #isWhole: boolean;
   /** Since when each session is heard. */
   readonly #heard = new Map<SessionId, number>();
@@ -126,7 +126,7 @@ export class FloorLogCheck {
   /** The decision has no further effects. */
   end(at: number): void {
     must(this.#due.length === 0, () => `a decision did not do what it says: ${JSON.stringify(this.#due)}`);
-    must(this.#madeRoom.size === 0, () => `2′: ${[...this.#madeRoom]} were preempted, and no session came back`);
+    must(this.#madeRoom.size === 0, () => `2′: ${[...this.#madeRoom.keys()]} were preempted, and no session came back`);
     must(this.#ended.size === 0, () => `A: ${[...this.#ended]} keep the floor after a turn`);
     for (const id of this.#heard.keys()) this.#isHeardInTime(id, at);
   }
@@ -242,13 +242,15 @@ export class FloorLogCheck {
       this.#heard.delete(id);
     } else if (!this.#heard.has(id)) this.#heard.set(id, at);
     if (isHeard(to)) this.#isHeardLawfully(id, transition, floorSeq);
-    if (comesUp && agent) this.#takeRoom(agent);
+    if (comesUp && agent) this.#takeRoom(id, agent);
   }
 
   /** The decision's effects on other sessions happen, in the same order. */
   #isDue(id: SessionId, { to, event, by, level }: Transition): void {
-    const { challenger } = this.#decision ?? {};
+    const { challenger, outcome } = this.#decision ?? {};
     if (!challenger || by === undefined || by.sessionId !== challenger.sessionId) return;
+    // What waits changes nobody. In the same step it may begin beneath, and silence others then.
+    if (outcome === "queued" && this.#due.length === 0) return;
     if (!this.#catalog.isShared || !["preempt", "duck", "archive", "resume", "activate"].includes(event)) return;
     const next = this.#due.shift();
     const isSo = next?.sessionId === id && to.startsWith(next.becomes) && next.level === level;
@@ -298,7 +300,8 @@ export class FloorLogCheck {
     }
     must(agent?.critical !== true, () => `11: ${describe()}`);
     if (this.#hasSwitched) return;
-    if (reason === "resumed" && by === undefined) return void this.#madeRoom.add(id);
+    const isGranted = decision?.outcome === "granted" && decision.challenger.sessionId === by?.sessionId;
+    if (reason === "resumed" && !isGranted) return void this.#madeRoom.set(id, by?.sessionId);
     must(decision?.outcome === "granted" && decision.challenger.sessionId === by?.sessionId, describe);
     const { challenger, holder } = decision;
     if (!this.#catalog.isShared && !this.#hasLeft()) {
@@ -311,10 +314,12 @@ export class FloorLogCheck {
   }
 
   /** 2′: a session comes back beneath the holder, and silences only sessions that yield to it. */
-  #takeRoom(agent: AgentEntry): void {
+  #takeRoom(comer: SessionId, agent: AgentEntry): void {
     const own = hearingOf(agent);
-    for (const id of this.#madeRoom) {
+    for (const [id, by] of this.#madeRoom) {
+      if (by !== undefined && by !== comer) continue;
       const other = this.#agents.get(id);
+      must(by === undefined || !other || depth(own, hearingOf(other)) === undefined, () => `2′: ${by} silences ${id}`);
       if (other && depth(own, hearingOf(other)) !== undefined) continue;
       this.#madeRoom.delete(id);
       if (!other || agent.critical) continue;
