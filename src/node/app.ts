@@ -144,8 +144,8 @@ interface Basics {
 }
 
 /**
- * Open a node. While a server that it needs does not answer, as after a start of the whole machine or on a busy one, the
- * start begins again.
+ * Open a node. While a server that it needs does not answer, as after a start of the whole machine or on a busy one,
+ * the start begins again.
  * @param stopping aborted when the node is to stop, which ends the wait
  */
 async function openNode(options: Required<AppOptions>, stopping: AbortSignal): Promise<Running> {

@@ -46,7 +46,7 @@ export class FloorLogCheck {
   #front: { sessionId: SessionId; floorSeq: number } | undefined;
   /** Sessions whose turn has just ended, and that have to give the floor back. */
   readonly #ended = new Set<SessionId>();
-  /** Who went silent for a session that comes up beneath the holder and is heard next, and for which, if it is named. */
+  /** Who went silent for a session that comes up beneath the holder and is heard next, with its id if it is named. */
   readonly #madeRoom = new Map<SessionId, string | undefined>();
   readonly #isWhole: boolean;
   /** Since when each session is heard. */
