@@ -71,7 +71,7 @@ export async function reportStatus(client: Client, now: number): Promise<Report>
   return { facts: { nodes, absentRoles, unclaimedRuns: unclaimed, stillQuestions }, lines: lines.map(fit), isFaulty };
 }
 
-/** How many open questions and confirmations nobody can hear, with `answer_within: { heard: … }`. */
+/** The number of open questions whose time stands still, because their sessions are not heard. */
 async function countStill(client: Client): Promise<number> {
   let count = 0;
   let after: string | undefined;

@@ -174,7 +174,7 @@ class Exploration {
 
   #keyOf({ floor, clocks, signs }: Zone, owed: Owed) {
     const living = new Set<string>(floor.sessions.map(({ context }) => context.id));
-    // What a broken claim expects makes no difference any more.
+    // A claim that is broken is not explored further, so what it still expects tells no two states apart.
     const checked = [...owed].filter(([index]) => this.#claims[index] !== NO_CLAIM);
     const letters = checked.map(([index, ids]) => ({ index, ids: [...ids] }));
     const write = (isIt: (id: string) => boolean) =>

@@ -62,15 +62,15 @@ export const runListPage = ({ page, hasMore }: { page: RunListRow[]; hasMore: bo
 });
 
 /**
- * SQL of every store: which sessions a list of runs has, and their order.
+ * A list of runs as SQL of every store.
  * @param put a value's place in the statement
  * @param placeOf the place of a text in another one, 0 if it is not there
  */
-export function runListCondition(
-  { kind, ownerId, userId, runId, from, to, after }: StoredRunQuery,
+export function runList(
+  { kind, ownerId, userId, runId, from, to, after, limit }: StoredRunQuery,
   put: (value: string | number) => string,
   placeOf: (text: string, part: string) => string,
-): { column: string; where: string; order: string } {
+): string {
   const [column, direction, beyond] = kind === "failed" ? ["failed_at", "DESC", "<"] : ["runs_at", "ASC", ">"];
   const conditions = [`${column} IS NOT NULL`];
   // Not by the indexes of owners and users, which have all their sessions: those with runs are fewer, and in order.
@@ -81,7 +81,8 @@ export function runListCondition(
   if (after) conditions.push(`(${column}, id) ${beyond} (${put(after.at)}, ${put(after.sessionId)})`);
   // Ids need no escapes in JSON.
   if (runId !== undefined) conditions.push(`${placeOf("memory", put(`"${runId}"`))} > 0`);
-  return { column: column!, where: conditions.join(" AND "), order: `${column} ${direction}, id ${direction}` };
+  return `SELECT view, memory, ${column} AS at FROM sessions WHERE ${conditions.join(" AND ")}
+    ORDER BY ${column} ${direction}, id ${direction} LIMIT ${put(limit + 1)}`;
 }
 
 /** A list of usage as a query for both databases: its places are `?`. */

@@ -311,8 +311,8 @@ function rearrange(
   step.floor = floor;
   for (const move of moves) {
     const to = move.contender.sessionId;
-    const { sessionId, agentId } = causeOf(move, before, floor, winner) ?? {};
-    const by = sessionId && agentId && { by: { sessionId, agentId } };
+    const cause = causeOf(move, before, floor, winner);
+    const by = cause && { by: { sessionId: cause.sessionId, agentId: cause.agentId } };
     const about = { reason, ...by, given: step.given };
     step.orders.push({ to, event: own && to === winner?.sessionId ? own(move) : displaced(move, about) });
   }

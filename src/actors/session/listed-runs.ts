@@ -92,7 +92,8 @@ function asksOf(context: SessionContext): Pick<ListedRun, "asks"> {
   const asks = (context.run?.interactions ?? []).map(({ interaction }) => {
     const { requestId, kind } = interaction;
     return {
-      ...{ requestId, kind },
+      requestId,
+      kind,
       ...(kind === "confirmation" && { tool: interaction.toolCall.function.name }),
       ...(isStill && { isStill: true as const }),
     };

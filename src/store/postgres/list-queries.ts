@@ -2,7 +2,7 @@ import {
   filteredColumns,
   hidesArchived,
   type RunListRow,
-  runListCondition,
+  runList,
   runListPage,
   usageList,
   usagePage,
@@ -35,9 +35,7 @@ export const listQueries = (db: Database) => ({
   async listRuns(query: StoredRunQuery): Promise<StoredRunPage> {
     const values: (string | number)[] = [];
     const put = (value: string | number) => `$${values.push(value)}`;
-    const { column, where, order } = runListCondition(query, put, (text, part) => `strpos(${text}, ${part})`);
-    const text = `
-      SELECT view, memory, ${column} AS at FROM sessions WHERE ${where} ORDER BY ${order} LIMIT ${put(query.limit + 1)}`;
+    const text = runList(query, put, (whole, part) => `strpos(${whole}, ${part})`);
     const rows = await db.query<RunListRow>({ text }, values);
     return runListPage(readPage(rows, query.limit, weightOfRunRow));
   },

@@ -5,7 +5,7 @@ import {
   hidesArchived,
   IS_IN_STATE,
   type RunListRow,
-  runListCondition,
+  runList,
   runListPage,
   usageList,
   usagePage,
@@ -79,9 +79,7 @@ export const listReads = (db: ReadConnection) => ({
       values.push(value);
       return "?";
     };
-    const { column, where, order } = runListCondition(query, put, (text, part) => `instr(${text}, ${part})`);
-    const sql = `
-      SELECT view, memory, ${column} AS at FROM sessions WHERE ${where} ORDER BY ${order} LIMIT ${put(query.limit + 1)}`;
+    const sql = runList(query, put, (text, part) => `instr(${text}, ${part})`);
     return db.readWeighed(() => {
       const rows = db.prepare<RunListRow>(sql).iterate(...values);
       return runListPage(readPage(rows, query.limit, db.weighed(weightOfRunRow)));
