@@ -1,3 +1,4 @@
+import { nearest } from "../config/nearest.ts";
 import type { TerminalChat } from "./chat.ts";
 import type { ChatCommandName } from "./chat-words.ts";
 import { reportWhy } from "./why.ts";
@@ -28,9 +29,10 @@ const COMMANDS: Readonly<Record<ChatCommandName, ChatCommand>> = {
       chat.say(chat.words.newSession(chat.nameOf(agentId)));
     },
   },
-  switch: onSession((chat, sessionId, agentId) =>
-    chat.setting.client.send({ type: "switch_agent", sessionId, agentId }),
-  ),
+  switch: onSession(async (chat, sessionId, agentId) => {
+    const { outcome } = await chat.setting.client.send({ type: "switch_agent", sessionId, agentId });
+    if (outcome?.errorCode) chat.refuse(`✗ ${outcome.errorCode}: ${outcome.message}`);
+  }),
   pause: onSession((chat, id) => chat.setting.client.pauseSession(id)),
   resume: onSession((chat, id) => chat.setting.client.resumeSession(id)),
   abort: onSession((chat, sessionId) => chat.setting.client.send({ type: "abort", sessionId })),
@@ -54,8 +56,8 @@ export async function runChatCommand(chat: TerminalChat, line: string): Promise<
   const [, name = "", rest = ""] = /^\/(\S*)\s*(.*)$/s.exec(line) ?? [];
   const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name as ChatCommandName] : undefined;
   if (name === "quit") return false;
-  if (!command) chat.say(chat.words.noCommand(name));
-  else if (command.needsSession && chat.current === undefined) chat.say(chat.words.noSession);
+  if (!command) chat.refuse(chat.words.noCommand(name, nearest(name, Object.keys(COMMANDS))));
+  else if (command.needsSession && chat.current === undefined) chat.refuse(chat.words.noSession);
   else await command.run(chat, rest.trim(), chat.current ?? "");
   return true;
 }
@@ -85,7 +87,7 @@ async function chooseSession(chat: TerminalChat, rest: string): Promise<void> {
   if (rest === "" && chat.chooseNone()) return chat.say(chat.words.everyAgent);
   const chosen = numbered(chat).find(({ id }, index) => id === rest || String(index + 1) === rest);
   if (chosen) await chat.choose(chosen.id);
-  else chat.say(chat.words.noSuchNumber);
+  else chat.refuse(chat.words.noSuchNumber);
 }
 
 async function explain(chat: TerminalChat, what: string): Promise<void> {

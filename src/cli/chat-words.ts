@@ -15,7 +15,10 @@ const en = {
   choice: "a number, or other words",
   newSession: (name: string) => `a new session with ${name}`,
   ended: (count: number) => `ended: ${count}`,
-  noCommand: (name: string) => `there is no /${name}: /help lists the commands`,
+  noCommand: (name: string, meant?: string) =>
+    meant === undefined
+      ? `there is no /${name}: /help lists the commands`
+      : `there is no /${name}; did you mean /${meant}?`,
   noSession: "there is no session yet: send a message, or /new",
   noSuchNumber: "/session N: a number of /sessions",
   everyAgent: "each message goes to the agent that it is for",
@@ -57,7 +60,8 @@ const zh: ChatWords = {
   choice: "输入一个编号，或其他内容",
   newSession: (name) => `与${name}的新会话`,
   ended: (count) => `已结束：${count}`,
-  noCommand: (name) => `没有 /${name} 这个命令：/help 列出命令`,
+  noCommand: (name, meant) =>
+    `没有 /${name} 这个命令${meant === undefined ? "：/help 列出命令" : `；你是指 /${meant} 吗？`}`,
   noSession: "还没有会话：发一条消息，或用 /new",
   noSuchNumber: "/session N：/sessions 里的编号",
   everyAgent: "每条消息交给它该交给的智能体",

@@ -215,6 +215,12 @@ export class TerminalChat {
     this.setting.screen.line(text, style);
   }
 
+  /** Say why a line was not carried out. */
+  refuse(text: string): void {
+    this.hasFailed = true;
+    this.say(text, "refused");
+  }
+
   /** Show the last messages of a session, without those that were shown. */
   async showMessages(sessionId: string, limit = SHOWN_MESSAGES): Promise<void> {
     const { messages } = await this.setting.client.listMessages(sessionId, { limit });
@@ -296,7 +302,7 @@ export class TerminalChat {
       this.#showOnFloor("routed", routed);
       this.#showOnFloor("arbitration", decision);
     }
-    if (error.code !== "rejected") this.say(`✗ ${error.code}: ${error.message}`, "refused");
+    if (error.code !== "rejected") this.refuse(`✗ ${error.code}: ${error.message}`);
   }
 
   async #follow(connection: Connection): Promise<void> {

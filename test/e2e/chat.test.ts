@@ -157,6 +157,21 @@ describe("a chat from a pipe", () => {
     expect(chat.text.match(/still answers|agent_busy|fails/g)).toEqual(["still answers"]);
   });
 
+  test.each([
+    ["/nonsense", "there is no /nonsense: /help lists the commands"],
+    ["/histry", "there is no /histry; did you mean /history?"],
+    ["/pause", "there is no session yet: send a message, or /new"],
+    ["/session 7", "/session N: a number of /sessions"],
+    ["/new genral", "✗ agent_not_found: Invalid agent ID: genral; did you mean general?"],
+    ["hello\n/switch genral", "✗ agent_not_found: Invalid agent ID: genral; did you mean general?"],
+  ])("a command that cannot be carried out says why, and makes the exit code 1: %s", async (line, sentence) => {
+    const chat = chatting();
+    chat.type(line);
+    chat.end();
+    expect(await chat.done).toBe(1);
+    expect(chat.text.split("\n")).toContain(sentence);
+  });
+
   test("a chat speaks the language that it is given, and so do the decisions about its sessions", async () => {
     const chat = chatting({ agent: "music", language: "zh" });
     await client.createSession({ userId: chat.user, agentId: "phone", activate: true });
@@ -311,7 +326,8 @@ test.each(["a store that lasts", "a new store, with a new session"])(
     chat.type("nod");
     await chat.says("General › Yes.");
     chat.end();
-    expect(await chat.done).toBe(0);
+    // Without a session `/why` has no answer.
+    expect(await chat.done).toBe(kind === "a store that lasts" ? 0 : 1);
   },
 );
 

@@ -127,7 +127,7 @@ test("chat speaks the language of its command line", async () => {
   onTestFinished(() => node.stop());
   const chat = ["chat", "--url", node.url, "--user", "ann"];
   const spoken = await interlockWith("/nonsense\n", await newFolder(), ...chat, "--lang", "zh");
-  expect(spoken).toMatchObject({ code: 0, stdout: expect.stringContaining("没有 /nonsense 这个命令：/help 列出命令") });
+  expect(spoken).toMatchObject({ code: 1, stdout: expect.stringContaining("没有 /nonsense 这个命令：/help 列出命令") });
 });
 
 test("a repeated option takes one word each time, and leaves the file to the command", async () => {
@@ -193,6 +193,9 @@ test("status names what waits and the roles that no node has, agents and session
     expect.stringMatching(/^DECISION +REASON +SAID$/),
     expect.stringMatching(/^granted +preempted +\S/),
   ]);
+  const misspelt = await runHere(["announce", "nod", "--user", "ann", "--agent", "genral", "--url", node.url]);
+  expect(misspelt).toMatchObject({ code: 1 });
+  expect(misspelt.stdout + misspelt.stderr).toContain("Invalid agent ID: genral; did you mean general?");
 });
 
 test("runs lists what each run waits for, and the last failures with the provider's sentence, and cancels one", async () => {

@@ -1,6 +1,13 @@
 /** New sessions: what is checked before one exists, and how it comes into being. */
 
-import { type AgentEntry, acceptsTurns, findAgent, findModeFault, listAgents } from "../../config/catalog/catalog.ts";
+import {
+  type AgentEntry,
+  acceptsTurns,
+  findAgent,
+  findModeFault,
+  listAgents,
+  suggestAgent,
+} from "../../config/catalog/catalog.ts";
 import type { ErrorCode } from "../../protocol/errors.ts";
 import type { AgentId, FloorId, SessionId } from "../../protocol/ids.ts";
 import type { CommandOf, History, TurnInput, WantedSchedule, WantedSession } from "../../protocol/internal/command.ts";
@@ -43,8 +50,9 @@ export function checkNewcomer(step: ArbiterStep, wanted: WantedSession, creation
   const name = wanted.agentId ?? catalog.defaultAgentId;
   const agent = findAgent(catalog, name, workspaceId);
   if (!agent?.enabled) {
-    const facts = { availableAgents: listAgents(catalog, workspaceId) };
-    return void refuse(step, "agent_not_found", { message: `Invalid agent ID: ${name}`, facts });
+    const availableAgents = listAgents(catalog, workspaceId);
+    const message = `Invalid agent ID: ${name}${suggestAgent(name, availableAgents)}`;
+    return void refuse(step, "agent_not_found", { message, facts: { availableAgents } });
   }
   const agentId = agent.id;
   if (creation.turn && !acceptsTurns(agent))

@@ -1,4 +1,4 @@
-import { acceptsTurns, findAgent, findModeFault, listAgents } from "../../config/catalog/catalog.ts";
+import { acceptsTurns, findAgent, findModeFault, listAgents, suggestAgent } from "../../config/catalog/catalog.ts";
 import { findAgentIdFault } from "../../protocol/client-message.ts";
 import { ERRORS, type ErrorCode } from "../../protocol/errors.ts";
 import type { CommandOf } from "../../protocol/internal/command.ts";
@@ -39,8 +39,9 @@ export function switchAgent(
   command: Extract<SessionCommand, { type: "session.switch_agent" }>,
 ): void {
   const { context, given } = step;
+  const availableAgents = listAgents(given.catalog, context.workspaceId);
   const fail = (errorCode: ErrorCode, message: string = ERRORS[errorCode].text) =>
-    answer(step, { outcome: { errorCode, message, availableAgents: listAgents(given.catalog, context.workspaceId) } });
+    answer(step, { outcome: { errorCode, message, availableAgents } });
 
   const fault = findAgentIdFault(command.agentId);
   if (fault) return fail(fault);
@@ -48,7 +49,8 @@ export function switchAgent(
   if (context.run) return fail("agent_busy");
   const agentId = command.agentId.trim();
   const agent = findAgent(given.catalog, agentId, context.workspaceId);
-  if (!agent?.enabled || !command.contender) return fail("agent_not_found", `Invalid agent ID: ${agentId}`);
+  if (!agent?.enabled || !command.contender)
+    return fail("agent_not_found", `Invalid agent ID: ${agentId}${suggestAgent(agentId, availableAgents)}`);
   const hasTurns = context.turns.length > 0 || context.schedule?.content !== undefined;
   if (!acceptsTurns(agent) && hasTurns) return fail("agent_busy");
 

@@ -482,6 +482,15 @@ export function listAgents(catalog: Catalog, workspaceId?: string): AgentInfo[] 
     .map(({ id, label, description }) => ({ id, name: label, description }));
 }
 
+/** `; did you mean …?` with the agent of the list that a name probably means, or nothing. */
+export function suggestAgent(name: string, listed: readonly AgentInfo[]): string {
+  const others = listed.filter(({ id }) => id !== name);
+  return suggest(
+    name,
+    others.map(({ id }) => id),
+  );
+}
+
 /** `requirement_analyzer` → `Requirement Analyzer`. */
 function labelOf(name: string): string {
   const words = name.split(/[_-]+/).filter(Boolean);

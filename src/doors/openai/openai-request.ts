@@ -1,7 +1,7 @@
 import type { FastifyRequest } from "fastify";
 import { z } from "zod";
 import type { Catalog } from "../../config/catalog/catalog.ts";
-import { acceptsTurns, findAgent, listAgents } from "../../config/catalog/catalog.ts";
+import { acceptsTurns, findAgent, listAgents, suggestAgent } from "../../config/catalog/catalog.ts";
 import { refuseMisspelt } from "../../gateway/http/near-keys.ts";
 import { ImageInput, MAX_CONTENT, MAX_IMAGES } from "../../protocol/client-message.ts";
 import { AppError } from "../../protocol/errors.ts";
@@ -143,8 +143,14 @@ export const modelOf = (agentId: AgentId | undefined, { routed }: RunAddress): s
 export function readModel(catalog: Catalog, model: string, workspaceId?: string): AgentId {
   const agent = findAgent(catalog, model, workspaceId);
   if (agent?.enabled && acceptsTurns(agent)) return agent.id;
-  const facts = { availableAgents: listAgents(catalog, workspaceId), code: "model_not_found", param: "model" };
-  throw new AppError("agent_not_found", `The model ${JSON.stringify(model)} does not exist.`, { facts });
+  const availableAgents = listAgents(catalog, workspaceId);
+  const models = availableAgents.filter(({ id }) => acceptsTurns(catalog.agents.get(id)!));
+  const facts = { availableAgents, code: "model_not_found", param: "model" };
+  throw new AppError(
+    "agent_not_found",
+    `The model ${JSON.stringify(model)} does not exist${suggestAgent(model, models) || "."}`,
+    { facts },
+  );
 }
 
 const Parts = z.array(z.looseObject({ type: z.string() })).max(256);

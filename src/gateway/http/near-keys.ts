@@ -118,7 +118,8 @@ interface Stray {
 
 /**
  * Note the fields of a value that its schema's strict objects do not know, also within lists and other objects. Within
- * strict objects, other objects may have further fields, but not one that is nearly one that is absent.
+ * strict objects, other objects may have further fields, but not one that is nearly one that is absent; nor may a value
+ * that does not say which object of a union it is.
  * @param isWithin whether the value is part of a strict object
  */
 function findStrays(value: unknown, schema: unknown, path: string, found: Stray[], isWithin = false): void {
@@ -139,7 +140,8 @@ function findStraysOf(
   const object = objectFor(schema, value);
   const fields: Record<string, unknown> = object?.shape ?? fieldsOfUnion(schema);
   const isStrict = object?.def.catchall instanceof z.ZodNever;
-  const isMisspelt = (meant: string | undefined) => isWithin && meant !== undefined && !Object.hasOwn(value, meant);
+  const isJudged = isWithin || isOfNoKind(value, schema);
+  const isMisspelt = (meant: string | undefined) => isJudged && meant !== undefined && !Object.hasOwn(value, meant);
   for (const key in value) {
     if (Object.hasOwn(fields, key)) continue;
     const known = Object.keys(fields);
@@ -151,6 +153,12 @@ function findStraysOf(
   for (const key in object?.shape)
     if (typeof value[key] === "object")
       findStrays(value[key], fields[key], `${path}.${key}`, found, isWithin || isStrict);
+}
+
+/** Whether a value lacks the field that says which object of a union it is. Its misspelt fields may tell why. */
+function isOfNoKind(value: object, schema: unknown): boolean {
+  const inner = unwrapped(schema);
+  return inner instanceof z.ZodDiscriminatedUnion && !Object.hasOwn(value, inner.def.discriminator);
 }
 
 /** The fields of all objects of which a value may be one. */

@@ -318,6 +318,11 @@ const image = { type: "image_url", image_url: { url: "http://a/b.png" } };
 const wrong = (param: string) => ({ status: 400, param });
 test.each<[what: string, body: object, error: object]>([
   ["an unknown model", { model: "nobody" }, { status: 404, code: "model_not_found", param: "model" }],
+  [
+    "a misspelt model",
+    { model: "genral" },
+    { message: expect.stringMatching(/does not exist; did you mean general\?$/) },
+  ],
   ["a disabled model", { model: "off" }, { status: 404 }],
   ["no messages", { messages: [] }, { status: 400 }],
   ["two choices", { n: 2 }, wrong("n")],

@@ -276,6 +276,14 @@ test("a switch of the agent is checked in the contract's order, and a failure le
   expect(floor.contextOf("music").numbers.agentId).toBe("music");
 });
 
+test("a misspelt agent is refused with the agent that is probably meant, of those that the caller may choose", () => {
+  const floor = playing();
+  floor.on("music", "abort");
+  const refusal = { errorCode: "agent_not_found", message: "Invalid agent ID: phnoe; did you mean phone?" };
+  expect(outcome(floor, "phnoe")).toMatchObject(refusal);
+  expect(floor.create("phnoe")).toMatchObject({ ok: false, code: refusal.errorCode, message: refusal.message });
+});
+
 test("a switch of the agent changes the session's priority and preempts no session", () => {
   const floor = new FloorStage(withMusic({}));
   floor.create("music");

@@ -457,6 +457,15 @@ test.each<[string, string, object]>([
   expect(status).toBe(200);
 });
 
+test.each([
+  [{ contnet: "hi" }, "contnet", "content"],
+  [{ tpye: "abort" }, "tpye", "type"],
+  [{ upto: 3 }, "upto", "upTo"],
+])("a message without a type is first told of its misspelt key: %j", async (body, key, meant) => {
+  const { error } = await refused(node.post("/message", { sessionId: "s", ...body }));
+  expect(error).toBe(`There is no ${key}; did you mean ${meant}?`);
+});
+
 test("all unknown fields of a body are named, the guess or the known fields with each", async () => {
   const { error, issues } = await refused(
     node.post("/message", { content: "hi", userid: "ann", [`x${"y".repeat(99)}`]: 1 }),
