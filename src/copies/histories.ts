@@ -107,14 +107,15 @@ export class Histories {
     const history = new StagedHistory({ ...this.#options, sessionId });
     try {
       const bodyHash = read ? `${identity.bodyHash} ${await read(history)}` : identity.bodyHash;
-      return await commands.carryOut({ ...identity, bodyHash }, () => plan(history), {
-        connection: async () =>
-          connectionId === null ? undefined : connections.forNewSession(connectionId, caller.ownerId),
-        find: async () => {
-          const found = await visibleTo(caller).find(sessionId);
-          return found?.tombstone ? undefined : found;
-        },
-      });
+      const own = { ...identity, bodyHash };
+      const choose = async () =>
+        connectionId === null ? undefined : connections.forNewSession(connectionId, caller.ownerId);
+      const planWrite = async () => ({ ...(await plan(history)), connection: await choose() });
+      const before = await commands.findAnswer(own);
+      if (!before) return await commands.send(own, planWrite());
+      const made = await visibleTo(caller).findLiving(sessionId);
+      if (made) await commands.bindAgain(own, before, made, choose());
+      return before;
     } finally {
       await history.discard();
     }

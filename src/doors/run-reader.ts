@@ -1,6 +1,6 @@
 import type { Draft } from "../gateway/streams/draft-board.ts";
-import type { FollowedLog } from "../gateway/streams/followed-log.ts";
 import type { FollowedEntry, Follower } from "../gateway/streams/follower.ts";
+import type { FollowedLog } from "../gateway/streams/log-stream.ts";
 import { type DraftReader, type HistoryPage, Track, type TrackReader } from "../gateway/streams/track.ts";
 import type { Delta, LogEntry, LoggedData, LoggedType } from "../protocol/event.ts";
 import { parseFrame } from "../protocol/frames.ts";

@@ -50,16 +50,8 @@ export interface Write {
   command: Command;
   /** The command acts only if its session's log ends here. */
   ifSeq?: Seq | undefined;
-}
-
-/** How a session that a write creates is bound to a client's connection. Both functions run again for each repeat. */
-export interface MadeFor {
-  /** The connection to bind the session to, if any. */
-  connection: () => Promise<ChosenConnection | undefined>;
-  /**
-   * The address of the session in this answer; undefined if the write created none, or the session no longer exists.
-   */
-  find: (answer: Accepted) => Promise<Pick<Slot, "sessionId" | "floorId"> | undefined>;
+  /** The connection that the session is bound to that the command creates. */
+  connection?: ChosenConnection | undefined;
 }
 
 /**
@@ -133,28 +125,59 @@ export class IdempotentCommands {
   }
 
   /**
-   * Run a write with exactly one effect (rule C3). First look for the answer to an earlier request with the same key,
-   * so that a repeat is not refused because of later changes. Then run `plan`, which may refuse, and reserve room on
-   * the connection. Then send the command. After its commit the write can no longer be refused.
+   * Run a write with exactly one effect (rule C3). A repeat gets the first answer, so that it is not refused because of
+   * later changes.
+   * @param plan runs only if there is no such answer, and may refuse
+   * @throws as `send`
+   */
+  async carryOut(identity: Identity, plan: () => Promise<Write>): Promise<Accepted> {
+    return (await this.findAnswer(identity)) ?? (await this.send(identity, plan()));
+  }
+
+  /**
+   * The answer to an earlier request with the same key, if any. Look for it before you plan a write.
+   * @throws AppError if the earlier answer was a refusal, or `idempotency_mismatch`
+   */
+  async findAnswer({ caller, commandId, bodyHash, isKeyed }: Identity): Promise<Accepted | undefined> {
+    if (!isKeyed) return undefined;
+    const [receipt] = await this.#options.store.findReceipts([{ caller: caller.id, commandId }]);
+    if (!receipt) return undefined;
+    if (receipt.bodyHash !== bodyHash) throw new AppError("idempotency_mismatch");
+    return accepted(JSON.parse(receipt.reply));
+  }
+
+  /**
+   * Send a write that has no answer yet. After its commit it can no longer be refused.
+   * @param planned may be refused too
    * @throws AppError for a refusal, with its facts; `busy` and `unavailable` carry the key to repeat
    */
-  async carryOut(identity: Identity, plan: () => Promise<Write>, madeFor?: MadeFor): Promise<Accepted> {
-    const before = await this.#findAnswer(identity);
-    if (before) {
-      if (madeFor) await this.#bindAgain(identity, before, madeFor);
-      return before;
-    }
+  async send(identity: Identity, planned: Promise<Write>): Promise<Accepted> {
     try {
-      const write = await plan();
-      const sessionId = sessionCreatedBy(write.command);
-      const chosen = sessionId && (await madeFor?.connection());
-      return chosen ? await this.#sendAndBind(write, identity, chosen, sessionId) : await this.#send(write, identity);
+      const write = await planned;
+      const { connection } = write;
+      const sessionId = connection && sessionCreatedBy(write.command);
+      return sessionId
+        ? await this.#sendAndBind(write, identity, connection, sessionId)
+        : await this.#send(write, identity);
     } catch (error) {
       // A concurrent request with the same key may have committed first and thereby caused this refusal.
-      const answer = isRefusal(error) ? await this.#findAnswer(identity) : undefined;
+      const answer = isRefusal(error) ? await this.findAnswer(identity) : undefined;
       if (!answer) throw error;
       return answer;
     }
+  }
+
+  /** Bind the session of a repeated write again, in case the first answer was lost before the session was bound. */
+  async bindAgain(
+    identity: Identity,
+    { sessionCreatedAt }: Accepted,
+    { sessionId, floorId }: Pick<Slot, "sessionId" | "floorId">,
+    connection: Promise<ChosenConnection | undefined>,
+  ): Promise<void> {
+    const chosen = await connection.catch(undefinedForRefusal);
+    if (!chosen) return;
+    const bound = { sessionId, floorId, sessionCreatedAt };
+    await withKey(identity, () => this.#options.connections.bindMade(chosen.row, bound));
   }
 
   /**
@@ -167,7 +190,7 @@ export class IdempotentCommands {
   ): Promise<T> {
     const { caller, commandId, bodyHash } = identity;
     const repeated = async () => {
-      const found = await this.#findAnswer(identity);
+      const found = await this.findAnswer(identity);
       if (!found) return undefined;
       const { ok: _, ...answer } = found;
       return answer as T;
@@ -215,16 +238,6 @@ export class IdempotentCommands {
     return answer;
   }
 
-  /** Bind the session again, in case the first answer was lost before the session was bound. */
-  async #bindAgain(identity: Identity, answer: Accepted, { connection, find }: MadeFor): Promise<void> {
-    const address = await find(answer);
-    const chosen = address && (await connection().catch(undefinedForRefusal));
-    if (chosen)
-      await withKey(identity, () =>
-        this.#options.connections.bindMade(chosen.row, { ...address, sessionCreatedAt: answer.sessionCreatedAt }),
-      );
-  }
-
   async #send({ floorId, command, ifSeq }: Write, identity: Identity): Promise<Accepted> {
     const { addresses, abandoned } = this.#options;
     const { caller, commandId, bodyHash, trace } = identity;
@@ -264,15 +277,6 @@ export class IdempotentCommands {
 
   #timeoutAt(): number {
     return this.#options.clock.now() + this.#options.timeoutMs;
-  }
-
-  /** The earlier answer for this key, if any. @throws AppError if the earlier answer was a refusal */
-  async #findAnswer({ caller, commandId, bodyHash, isKeyed }: Identity): Promise<Accepted | undefined> {
-    if (!isKeyed) return undefined;
-    const [receipt] = await this.#options.store.findReceipts([{ caller: caller.id, commandId }]);
-    if (!receipt) return undefined;
-    if (receipt.bodyHash !== bodyHash) throw new AppError("idempotency_mismatch");
-    return accepted(JSON.parse(receipt.reply));
   }
 
   /** The position in the session's log at which this answer was committed. */

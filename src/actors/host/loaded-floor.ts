@@ -11,12 +11,19 @@ import type { Logger } from "../../shared/ports/logger.ts";
 import type { Span, Trace, Tracer } from "../../shared/ports/tracer.ts";
 import type { BudgetCount, OverBudget, Receipt, ReceiptStore, SessionRow } from "../../store/store.ts";
 import type { BudgetRefusal, DeadlineSources, Given } from "../facts.ts";
-import { type BatchedCommand, loadNamed, type NamedRows, refuseSpent, refuseStale, replyBefore } from "./admission.ts";
+import {
+  type BatchedCommand,
+  checkPlayed,
+  loadNamed,
+  type NamedRows,
+  refuseSpent,
+  refuseStale,
+  replyBefore,
+} from "./admission.ts";
 import type { Announcer } from "./announcer.ts";
 import { BudgetSpent, budgetCounts, type CountedTurns, countedTogether, refusedTurns } from "./budgets.ts";
 import { Departure } from "./departure.ts";
 import { type FloorActors, withRouted } from "./floor-actors.ts";
-import { checkPlayed } from "./heard-position.ts";
 import { Ledger, type NoticesOf } from "./ledger.ts";
 import { type Activation, CommitConflict, type LedgerState, loadActivation, loadRow } from "./snapshot.ts";
 

@@ -26,9 +26,14 @@ import { ConnectionStream } from "../streams/connection-stream.ts";
 import type { Connections } from "../streams/connections.ts";
 import type { FloorWatch } from "../streams/floor-watch.ts";
 import { FloorsStream } from "../streams/floors-stream.ts";
-import { FollowedFloorLog, FollowedSessionLog } from "../streams/followed-log.ts";
 import type { Followers } from "../streams/followers.ts";
-import { LogStream, type LogStreamOptions, startAfter } from "../streams/log-stream.ts";
+import {
+  FollowedFloorLog,
+  FollowedSessionLog,
+  LogStream,
+  type LogStreamOptions,
+  startAfter,
+} from "../streams/log-stream.ts";
 import type { Stream, Streams } from "../streams/open-streams.ts";
 import { SseWriter } from "../streams/sse-writer.ts";
 import { ConnectionStreamEvent, FloorStreamEvent, FloorsStreamEvent, SessionStreamEvent } from "./event-schemas.ts";

@@ -125,26 +125,32 @@ export function messageRoutes(app: Routes, context: Context): void {
   async function answer(asked: Asked): Promise<z.infer<typeof MessageAnswer>> {
     const { message, identity } = asked;
     const { caller } = identity;
-    const made = commands.deriveId<SessionId>(identity, "session");
-    const findMade = () => context.visibleTo(caller).findLiving(made);
-    const reply = await commands.carryOut(identity, () => planWrite(asked), {
-      connection: () => connections.forNewSession(message.connectionId, caller.ownerId),
-      find: async ({ sessionId }) => (sessionId === made ? findMade() : undefined),
-    });
+    const before = await commands.findAnswer(identity);
+    const reply = before ?? (await commands.send(identity, planWrite(asked)));
     const { outcome, routed, sessionId } = reply;
     // Undefined for a repeat, which gets the first answer.
     const { target } = asked;
     if (target && outcome?.errorCode) await notify(outcome.errorCode, outcome.message ?? "", asked);
-    const created = sessionId === made ? (target ?? (await findMade())) : undefined;
+    const made = commands.deriveId<SessionId>(identity, "session");
+    const created = sessionId === made ? (target ?? (await context.visibleTo(caller).findLiving(made))) : undefined;
+    if (before && created)
+      await commands.bindAgain(
+        identity,
+        before,
+        created,
+        connections.forNewSession(message.connectionId, caller.ownerId),
+      );
     const user = created && { userId: userOf(created.floorId) };
     return { ...turnAnswer(context, reply, user), ...(outcome && { outcome }), ...(routed && { routed }) };
   }
 
   async function planWrite(asked: Asked): Promise<Write> {
-    const { message } = asked;
+    const { message, identity } = asked;
     const target = await findTarget(asked);
     const command = await commandOf(asked, target);
-    return { floorId: target.floorId, command, ifSeq: "ifSeq" in message ? message.ifSeq : undefined };
+    const connection =
+      target.creates && (await connections.forNewSession(message.connectionId, identity.caller.ownerId));
+    return { floorId: target.floorId, command, ifSeq: "ifSeq" in message ? message.ifSeq : undefined, connection };
   }
 
   /**

@@ -5,8 +5,8 @@ import { isContinued } from "../../protocol/written-state.ts";
 import { flow } from "../../shared/flow.ts";
 import type { Clock } from "../../shared/ports/clock.ts";
 import type { LogStore, Slot } from "../../store/store.ts";
-import { readFloorPage, readSessionLog, readSessionPage } from "./followed-log.ts";
 import type { FollowedEntry, Follower } from "./follower.ts";
+import { readFloorPage, readSessionLog, readSessionPage } from "./log-stream.ts";
 import type { SseWriter } from "./sse-writer.ts";
 import { type HistoryPage, Track, type TrackReader } from "./track.ts";
 

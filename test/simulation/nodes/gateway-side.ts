@@ -6,9 +6,14 @@ import { KnownAddresses } from "../../../src/gateway/access/known-addresses.ts";
 import { VisibleSessions } from "../../../src/gateway/access/visible-sessions.ts";
 import { ConnectionStream } from "../../../src/gateway/streams/connection-stream.ts";
 import { Connections } from "../../../src/gateway/streams/connections.ts";
-import { FollowedFloorLog, FollowedSessionLog } from "../../../src/gateway/streams/followed-log.ts";
 import { Followers } from "../../../src/gateway/streams/followers.ts";
-import { LogStream, type LogStreamOptions, startAfter } from "../../../src/gateway/streams/log-stream.ts";
+import {
+  FollowedFloorLog,
+  FollowedSessionLog,
+  LogStream,
+  type LogStreamOptions,
+  startAfter,
+} from "../../../src/gateway/streams/log-stream.ts";
 import { type Stream, Streams } from "../../../src/gateway/streams/open-streams.ts";
 import { SseWriter } from "../../../src/gateway/streams/sse-writer.ts";
 import { AppError } from "../../../src/protocol/errors.ts";

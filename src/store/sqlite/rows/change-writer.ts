@@ -3,7 +3,14 @@ import type { SessionId } from "../../../protocol/ids.ts";
 import { floorHash } from "../../../protocol/internal/floor-hash.ts";
 import { valuesOf, withColumns } from "../../columns.ts";
 import { effectRowOf, floorRowOf, receiptRowOf } from "../../rows.ts";
-import { type FloorChange, type MessageWrite, type Receipt, type SessionSqlRow, sessionOfWrite } from "../../store.ts";
+import {
+  type BudgetCount,
+  type FloorChange,
+  type MessageWrite,
+  type Receipt,
+  type SessionSqlRow,
+  sessionOfWrite,
+} from "../../store.ts";
 import { prepareQuery, type Query } from "../query.ts";
 import type { WriteOutcome } from "../writer/writer-job.ts";
 import { EventWriter, textsOf } from "./event-writer.ts";
@@ -22,6 +29,7 @@ type StoredSessions = ReadonlyMap<SessionId, KnownSession | undefined>;
 
 /** Writes a floor's change, inside the open transaction. */
 export class ChangeWriter {
+  readonly #db: DatabaseSync;
   readonly staged: StagedWriter;
   readonly usage: UsageWriter;
   readonly #known: KnownRows;
@@ -41,6 +49,7 @@ export class ChangeWriter {
 
   constructor(db: DatabaseSync, known: KnownRows, blocks: LogBlocks, notices: NoticeWriter) {
     const words = new WordIndex(db);
+    this.#db = db;
     this.#known = known;
     this.#notices = notices;
     this.#sessions = new SessionWriter(db, words, known, blocks);
@@ -71,10 +80,38 @@ export class ChangeWriter {
   }
 
   /**
-   * Write the change. A conflict writes nothing, and the transaction is rolled back after an error (W2).
+   * Write the change, with what it counts in budgets and with the change of another floor beside it. A conflict writes
+   * nothing, and the transaction is rolled back after an error (W2).
    * @throws Error if the id of a session or message occurs twice in the change, or it refers to a missing row
    */
   write(change: FloorChange): WriteOutcome {
+    return change.budgets ? this.#writeCounted(change, change.budgets) : this.#writeAll(change);
+  }
+
+  /** Count in all budgets and write the change, or nothing of both (W7). */
+  #writeCounted(change: FloorChange, budgets: readonly BudgetCount[]): WriteOutcome {
+    this.#db.exec("SAVEPOINT counted");
+    const outcome = this.usage.count(budgets) ?? this.#writeAll(change);
+    if (outcome !== "done") this.#db.exec("ROLLBACK TO counted");
+    this.#db.exec("RELEASE counted");
+    return outcome;
+  }
+
+  /** Write the change and that of another floor, or neither. */
+  #writeAll(change: FloorChange): WriteOutcome {
+    if (!change.along) return this.#writeFloor(change);
+    this.#db.exec("SAVEPOINT both");
+    const isDone = this.#writeFloor(change) === "done" && this.#writeFloor(change.along) === "done";
+    if (!isDone) {
+      // The remembered rows of the first change are not written.
+      this.#known.forget();
+      this.#db.exec("ROLLBACK TO both");
+    }
+    this.#db.exec("RELEASE both");
+    return isDone ? "done" : "conflict";
+  }
+
+  #writeFloor(change: FloorChange): WriteOutcome {
     const { floorId, expected, newIds, sessions, messages, staged = [] } = change;
     const floor = this.#known.floors.get(floorId) ?? this.#findFloor.get(floorId);
     // W1.

@@ -1,16 +1,21 @@
 // Rule C5 of docs/inside/correctness.md.
 import type { DatabaseSync, StatementSync } from "node:sqlite";
-import type { Blob, BudgetCount, ConnectionRow, FloorChange } from "../../store.ts";
-import type { FileGuard } from "../file-identity.ts";
+import { type MessagePort, receiveMessageOnPort } from "node:worker_threads";
+import type { Blob, ConnectionRow } from "../../store.ts";
+import { openWriter } from "../database-file.ts";
+import { FileGuard } from "../file-identity.ts";
 import { LogCheckpoint } from "../log-checkpoint.ts";
 import { fileFaultOf } from "../result-code.ts";
 import {
-  type ChangeJob,
   isFailure,
   type Job,
+  MAX_GROUP,
   type Result,
   type WriteFailure,
   type WriteOutcome,
+  type WriterAnswer,
+  type WriterMessage,
+  type WriterSettings,
 } from "../writer/writer-job.ts";
 import { ChangeWriter } from "./change-writer.ts";
 import { DefinitionWriter } from "./definition-writer.ts";
@@ -19,6 +24,51 @@ import { LogBlocks } from "./log-blocks.ts";
 import { NoticeWriter } from "./notice-writer.ts";
 import { Pruner } from "./pruner.ts";
 import { clearFreePages, eraseUser } from "./user-eraser.ts";
+
+/**
+ * The work of the thread that owns the writing connection, because a commit waits for the disk and the main thread must
+ * not. Jobs that arrive during a transaction go into the next one. The thread ends when its connection is no longer
+ * reliable.
+ */
+export function serveJobs(port: MessagePort, settings: WriterSettings): void {
+  const guard = new FileGuard(settings.file, settings.opened);
+  guard.checkFile();
+  const db = openWriter(settings);
+  const writer = new JobWriter(db, guard);
+  const answer = (words: WriterAnswer) => port.postMessage(words);
+  const waiting: Job[] = [];
+  let isEnding = false;
+
+  function receive(message: WriterMessage): void {
+    if (message === "close") isEnding = true;
+    else waiting.push(...message);
+  }
+
+  function receiveWaiting(): void {
+    while (!isEnding && waiting.length < MAX_GROUP) {
+      const come = receiveMessageOnPort(port);
+      if (!come) return;
+      receive(come.message);
+    }
+  }
+
+  port.on("message", (message: WriterMessage) => {
+    receive(message);
+    receiveWaiting();
+    while (waiting.length > 0) {
+      answer(writer.commit(waiting.splice(0, MAX_GROUP)));
+      receiveWaiting();
+    }
+    if (!isEnding) return;
+    db.close();
+    port.close();
+  });
+  // Jobs can no longer be answered. End, so that a new thread takes over.
+  port.on("messageerror", (error) => {
+    throw error;
+  });
+  answer("ready");
+}
 
 /** Runs jobs, one transaction for each batch. */
 export class JobWriter {
@@ -106,7 +156,7 @@ export class JobWriter {
   #write(job: Job): WriteOutcome {
     switch (job.kind) {
       case "change":
-        return job.change.budgets ? this.#writeCounted(job, job.change.budgets) : this.#writeChange(job);
+        return this.#changes.write(job.change);
       case "connection":
         return this.#saveConnection(job.row);
       case "blob":
@@ -147,32 +197,6 @@ export class JobWriter {
         this.#known.forget();
         return this.#pruner.prune(job.limits) ? "more" : "done";
     }
-  }
-
-  #writeChange({ change }: ChangeJob): WriteOutcome {
-    return change.along ? this.#writeBoth(change, change.along) : this.#changes.write(change);
-  }
-
-  /** Count in all budgets and write the change, or nothing of both (W7). */
-  #writeCounted(job: ChangeJob, budgets: readonly BudgetCount[]): WriteOutcome {
-    this.#db.exec("SAVEPOINT counted");
-    const outcome = this.#changes.usage.count(budgets) ?? this.#writeChange(job);
-    if (outcome !== "done") this.#db.exec("ROLLBACK TO counted");
-    this.#db.exec("RELEASE counted");
-    return outcome;
-  }
-
-  /** Write the changes of two floors, or neither. */
-  #writeBoth(...changes: FloorChange[]): WriteOutcome {
-    this.#db.exec("SAVEPOINT both");
-    const isDone = changes.every((change) => this.#changes.write(change) === "done");
-    if (!isDone) {
-      // The remembered rows of the first change are not written.
-      this.#known.forget();
-      this.#db.exec("ROLLBACK TO both");
-    }
-    this.#db.exec("RELEASE both");
-    return isDone ? "done" : "conflict";
   }
 
   #saveConnection({ id, version, expiresAt, ...binding }: ConnectionRow): WriteOutcome {
