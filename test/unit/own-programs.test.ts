@@ -2,7 +2,7 @@ import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, type TestContext, test } from "vitest";
 import { isAlive } from "../support/agents/processes.ts";
 import { writeTemporary } from "../support/clients/callers.ts";
 
@@ -10,7 +10,7 @@ const root = resolve(import.meta.dirname, "../..");
 const SETUP = pathToFileURL(join(root, "test/support/runner/own-programs.ts")).href;
 
 /** A test process that has started a program, and a program that this one has started; and their numbers. */
-async function begin(): Promise<{ child: ChildProcess; programs: number[] }> {
+async function begin({ onTestFinished }: TestContext): Promise<{ child: ChildProcess; programs: number[] }> {
   const program = `await import(${JSON.stringify(SETUP)});
     const { spawn } = await import("node:child_process");
     const shell = spawn("/bin/sh", ["-c", "/bin/sleep 600 & echo $!; wait"], { env: {} });
@@ -25,12 +25,12 @@ async function begin(): Promise<{ child: ChildProcess; programs: number[] }> {
   return { child, programs };
 }
 
-test.each<[how: string, end: (child: ChildProcess) => void]>([
+test.concurrent.for<[how: string, end: (child: ChildProcess) => void]>([
   ["is killed", (child) => void child.kill("SIGKILL")],
   ["is ended", (child) => void child.kill("SIGTERM")],
   ["loses the main process of the tests", (child) => child.disconnect()],
-])("the programs of a test process that %s end, and what they have started", async (_, end) => {
-  const { child, programs } = await begin();
+])("the programs of a test process that %s end, and what they have started", async ([, end], context) => {
+  const { child, programs } = await begin(context);
   const ended = once(child, "exit");
   end(child);
   await ended;

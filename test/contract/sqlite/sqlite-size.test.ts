@@ -1,6 +1,6 @@
 import { Buffer } from "node:buffer";
 import { stat } from "node:fs/promises";
-import { expect, onTestFinished, test } from "vitest";
+import { test } from "vitest";
 import type { EffectId, SessionId } from "../../../src/protocol/ids.ts";
 import type { RunEffect } from "../../../src/protocol/internal/effect.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
@@ -81,7 +81,10 @@ for (const [name, words, glue] of [
   ["Latin", LATIN, " "],
   ["Chinese", CHINESE, ""],
 ] as const) {
-  test(`a thousand turns in ${name} take at most 4 KiB each and three times their text`, async () => {
+  test.concurrent(`a thousand turns in ${name} take at most 4 KiB each and three times their text`, async ({
+    expect,
+    onTestFinished,
+  }) => {
     const { file, remove } = await makeFolder();
     onTestFinished(remove);
     const store = await openSqliteStore({ file, clock: new StandingClock(), log: new KeptLog() });

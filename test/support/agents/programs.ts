@@ -21,8 +21,11 @@ const ACP = fileURLToPath(new URL("./acp-program.ts", import.meta.url));
 /** A cache of compiled code halves the start time of programs in TypeScript. */
 export const { PATH: _, ...CACHED } = BARE_ENV;
 
-/** The programs of all tests share one, because each starts a watchdog. It ends what is left when this process ends. */
-const supervisor = new Supervisor({ clock: new SystemClock() });
+/**
+ * The programs of all tests share one, because each starts a watchdog. It ends what is left when this process ends. It
+ * is shorter in its patience than a node's, because many of these programs end only when they are killed.
+ */
+const supervisor = new Supervisor({ clock: new SystemClock(), graces: { inputMs: 500, termMs: 1_000 } });
 
 /** An agent that is a program, with its own environment, and possibly with other agents and another clock. */
 export function programSubject(
