@@ -11,15 +11,16 @@ import { catalogOf } from "../../support/catalogs/catalog-faults.ts";
 const path = fileURLToPath(new URL("../../../config/agents_config.yaml", import.meta.url));
 const text = readFileSync(path, "utf8");
 
-const agentOf = (id: string, catalog = catalogOf(text)) => catalog.agents.get(id)!;
+const shipped = catalogOf(text);
+
+const agentOf = (id: string, catalog = shipped) => catalog.agents.get(id)!;
 
 /** The decision when `challenger` asks while `holder` has the floor. */
 function meet(holder: string, challenger: string) {
-  const catalog = catalogOf(text);
-  const claimOf = (id: string) => loneContenderOf(agentOf(id, catalog), id);
+  const claimOf = (id: string) => loneContenderOf(agentOf(id), id);
   const floor: Floor = { ...EMPTY_FLOOR, holder: claimOf(holder) };
-  const asks = { ...claimOf(challenger), agent: agentOf(challenger, catalog), waits: "queued" as const };
-  return decide(floor, asks, rulesOf(catalog, {}));
+  const asks = { ...claimOf(challenger), agent: agentOf(challenger), waits: "queued" as const };
+  return decide(floor, asks, rulesOf(shipped, {}));
 }
 
 /** An agent's scripted reply to a message: the first that matches. */
@@ -50,19 +51,18 @@ it("the shipped catalogue has the seven agents of the car, with their priorities
 });
 
 it("the shipped catalogue has the three built-in agents, under their names, and general is the default", () => {
-  const catalog = catalogOf(text);
-  expect(catalog.defaultAgentId).toBe("general");
+  expect(shipped.defaultAgentId).toBe("general");
   expect(agentOf("general")).toMatchObject({ label: "General", description: "通用主代理" });
   expect(agentOf("requirement_analyzer")).toMatchObject({
     label: "Requirement Analyzer",
     description: "需求分析代理",
   });
   expect(agentOf("debugger")).toMatchObject({ label: "Debugger", description: "调试代理" });
-  expect(catalog.agents.size).toBe(10);
+  expect(shipped.agents.size).toBe(10);
 });
 
 it("the shipped catalogue works without any key: every agent is scripted and answers every message", () => {
-  for (const { id, adapter } of catalogOf(text).agents.values()) {
+  for (const { id, adapter } of shipped.agents.values()) {
     expect(adapter.kind).toBe("scripted");
     expect(replyTo(id, "xyzzy")?.say?.length, id).toBeGreaterThan(0);
   }
@@ -102,7 +102,7 @@ it("the shipped catalogue shows what agents can do: confirm, ask, fail, delegate
 });
 
 it("the agents that the shipped catalogue delegates to are enabled", () => {
-  const { agents } = catalogOf(text);
+  const { agents } = shipped;
   const delegations = [...agents.values()].flatMap(({ id, adapter, subAgents }) =>
     (adapter.kind === "scripted" ? adapter.replies : []).flatMap(({ delegate }) =>
       delegate ? { from: id, to: delegate.name, subAgents } : [],
