@@ -130,6 +130,27 @@ const PLANTED: readonly [fault: string, found: string, moves: number, rules: Rec
 
 const proveAll = (catalog: Catalog, sessions = 2) => prove({ catalog, sessions });
 
+/** The exit code of the command, and what it prints. */
+async function printProof(
+  path: string,
+  limits: { sessions?: number | undefined; seconds?: number | undefined },
+  isTTY?: true,
+) {
+  const pieces: string[] = [];
+  const progress = { write: () => undefined, ...(isTTY && { isTTY }) };
+  const code = await proveCatalog(path, { write: (piece) => pieces.push(piece) }, { ...limits, env: {}, progress });
+  return { code, printed: pieces.join("") };
+}
+
+/** For what is found among so many sessions before agents are disabled, too: that takes the most time. */
+function proveEnabled(catalog: Catalog, sessions: number) {
+  let isOver = false;
+  const onProgress = ({ scope, size }: { scope: string; size: number }) => {
+    isOver = scope === "disables" && size === sessions;
+  };
+  return prove({ catalog, sessions, onProgress, isOver: () => isOver });
+}
+
 describe("prove", () => {
   test("finds nothing in the rules as they are, and says how much was explored", () => {
     const { rounds, broken, outcome, reached } = proveAll(makeCatalog(AGENTS));
@@ -268,8 +289,7 @@ describe("the claims of a catalogue", () => {
       { name: "call-2", priority: 90, interruptible: false },
     ];
     const claims = [{ name: "it", never: { rejected: "call", while_heard: ["call-2"] } }];
-    const catalog = makeCatalog(guests, { claims, policy: { max_queued: 1 } });
-    const { broken, outcome } = proveAll(catalog, 3);
+    const { broken, outcome } = proveEnabled(makeCatalog(guests, { claims, policy: { max_queued: 1 } }), 3);
     expect([outcome, broken.map(({ what }) => what)]).toEqual([
       "broken",
       ["claim “it”: call is rejected while call-2 is heard (queue_full)"],
@@ -407,16 +427,7 @@ describe("moments", () => {
   const claims = [{ name: "music comes back", always: { after: "phone ends", eventually: "music is heard" } }];
 
   test("between two deadlines are tried: a second interrupter that starts later", () => {
-    // It is found before agents are disabled, too.
-    let isFound = false;
-    const { broken, outcome } = prove({
-      catalog: makeCatalog(agents as never, { claims }),
-      sessions: 3,
-      onProgress({ scope, size }) {
-        isFound = scope === "disables" && size === 3;
-      },
-      isOver: () => isFound,
-    });
+    const { broken, outcome } = proveEnabled(makeCatalog(agents as never, { claims }), 3);
     expect(outcome).toBe("broken");
     expect(broken[0]?.what).toBe("claim “music comes back”: music is not heard again after phone ends");
     // The phone rings for more than a second, so that the music has been silent for five before the road ends.
@@ -518,13 +529,7 @@ describe("the outcome", () => {
   const claims = [{ name: "music stays", never: { silenced: "music", by: "phone" } }];
   const conclude = async (catalog: object, seconds?: number, sessions?: number) => {
     const path = await writeTemporary("agents.yaml", JSON.stringify(catalog), onTestFinished);
-    let printed = "";
-    const out = {
-      write(piece: string) {
-        printed += piece;
-      },
-    };
-    const code = await proveCatalog(path, out, { sessions, seconds, env: {}, progress: { write: () => undefined } });
+    const { code, printed } = await printProof(path, { sessions, seconds });
     return { code, printed: printed.replaceAll(path, "agents.yaml").replaceAll(/\s+/g, " ") };
   };
 
@@ -569,17 +574,7 @@ describe("the outcome", () => {
   });
 
   test("of the car is the same on a machine that is so busy that hours pass between two looks at the clock", async () => {
-    const print = async () => {
-      let printed = "";
-      const out = {
-        write(piece: string) {
-          printed += piece;
-        },
-      };
-      const progress = { write: () => undefined, isTTY: true };
-      const code = await proveCatalog("config/car.yaml", out, { sessions: 1, env: {}, progress });
-      return { code, printed };
-    };
+    const print = () => printProof("config/car.yaml", { sessions: 1 }, true);
     const idle = await print();
     expect(idle.printed).toContain("every reachable state");
     let hours = 0;
@@ -673,13 +668,7 @@ claims:
   - { name: a call comes through, never: { rejected: phone, while_heard: music } }
 `;
   const path = await writeTemporary("agents.yaml", text, onTestFinished);
-  let printed = "";
-  const out = {
-    write(piece: string) {
-      printed += piece;
-    },
-  };
-  const code = await proveCatalog(path, out, { sessions: 2, env: {}, progress: { write: () => undefined } });
+  const { code, printed } = await printProof(path, { sessions: 2 });
   expect(code).toBe(1);
   expect(printed.replaceAll(path, "agents.yaml")).toMatchInlineSnapshot(`
     "Requests, ends, pauses, programs that die, deadlines
