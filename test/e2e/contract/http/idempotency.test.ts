@@ -53,6 +53,16 @@ test("a repeat of a quick chat creates no second session, and binds it to each c
   expect((await accepted(node.get(`/session/list?userId=${ann.userId}`))).total).toBe(1);
 });
 
+test("a repeated create binds its session to each connection that repeats it", async () => {
+  const ann = new E2eClient(node);
+  const options = newOptions();
+  const askOver = (connectionId: string) => accepted(ann.askToCreate({ agentId: "music", connectionId }, options));
+  const first = await askOver((await ann.connect()).connectionId);
+  const second = await ann.connect();
+  expect(await askOver(second.connectionId)).toEqual(first);
+  expect(await second.stream.find("session_created")).toMatchObject({ sessionId: first.session.id, seq: 1 });
+});
+
 test("a key used for another request is a mismatch: another body, another path, another floor", async () => {
   const [ann, bob] = [new E2eClient(node), new E2eClient(node)];
   const options = newOptions();

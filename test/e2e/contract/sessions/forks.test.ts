@@ -142,12 +142,14 @@ test("a fork repeated with its key is the same, during the copy, after it, and a
   expect(other.errorCode).toBe("idempotency_mismatch");
 });
 
-test("a fork is bound to the named connection, from its first event", async () => {
+test("a fork is bound to the named connection, from its first event, and by a repeat to the one that repeats it", async () => {
   const { ann, id } = await greeted(1);
-  const { stream, connectionId } = await ann.connect();
-  const { session } = await accepted(node.post(`/session/${id}/fork`, { connectionId }));
-  const created = await stream.find("session_created");
-  expect(created).toMatchObject({ sessionId: session.id, data: { origin: { by: "fork", sessionId: id } } });
+  const key = `bound-${id}`;
+  for (const { stream, connectionId } of [await ann.connect(), await ann.connect()]) {
+    const { session } = await accepted(node.post(`/session/${id}/fork`, { connectionId }, { key }));
+    const created = await stream.find("session_created");
+    expect(created).toMatchObject({ sessionId: session.id, data: { origin: { by: "fork", sessionId: id } } });
+  }
 });
 
 test("a fork copies a session of a thousand messages while the node answers others", async () => {
