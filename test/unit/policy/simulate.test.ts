@@ -1,15 +1,28 @@
 import { readdirSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { logSchema } from "../../../page/build/log-schema.ts";
 import { readLogFile } from "../../../page/log/log-file.ts";
 import { simulate } from "../../../src/cli/simulate.ts";
 import type { Catalog } from "../../../src/config/catalog/catalog.ts";
+import type * as CatalogFile from "../../../src/config/catalog/catalog-file.ts";
 import { readScript } from "../../../src/policy/script.ts";
 import { type Play, play, ScriptFault } from "../../../src/policy/simulation.ts";
 import { carCatalog } from "../../support/catalogs/car-catalog.ts";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
 import { writeTemporary } from "../../support/clients/callers.ts";
+
+/** A catalogue whose text is known is not parsed again, as in a node that looks at its file. */
+vi.mock("../../../src/config/catalog/catalog-file.ts", async (load) => {
+  const real = await load<typeof CatalogFile>();
+  const known = new Map<string, Catalog>();
+  const loadCatalog = async (path: string) => {
+    const reading = await real.loadCatalog(path, known.get(path));
+    if (reading.ok) known.set(path, reading.catalog);
+    return reading;
+  };
+  return { ...real, loadCatalog };
+});
 
 const FOLDER = fileURLToPath(new URL("../../../config/scripts/", import.meta.url));
 const SCRIPTS = readdirSync(FOLDER);
