@@ -107,6 +107,8 @@ export default defineConfig({
   test: {
     // Once per run, and no server is started for it.
     provide: { found: await findPrograms() },
+    // Not `setImmediate`: what a node in this process leaves for the next turn of the loop would never happen.
+    fakeTimers: { toFake: ["Date", "performance", "setTimeout", "clearTimeout", "setInterval", "clearInterval"] },
     projects: [
       {
         extends: true,

@@ -27,10 +27,7 @@ const agents = [
 ];
 
 beforeEach(() => {
-  vi.useFakeTimers({
-    now: BOOT,
-    toFake: ["Date", "performance", "setTimeout", "clearTimeout", "setInterval", "clearInterval"],
-  });
+  vi.useFakeTimers({ now: BOOT });
 });
 
 /**

@@ -17,10 +17,7 @@ const NOON = Date.UTC(2026, 0, 5, 12);
 
 let nodes: NodeUnderTest[] = [];
 beforeEach(() => {
-  vi.useFakeTimers({
-    now: NOON,
-    toFake: ["Date", "performance", "setTimeout", "clearTimeout", "setInterval", "clearInterval"],
-  });
+  vi.useFakeTimers({ now: NOON });
 });
 afterEach(async () => {
   try {

@@ -1,5 +1,6 @@
 import { onTestFinished } from "vitest";
 import type { Live, LiveState } from "../../../src/client/live/live.ts";
+import { within } from "../runner/within.ts";
 
 /** Follows a live view until the test ends; resolves with the view when the condition holds. */
 export async function until<T extends LiveState>(live: Live<T>, holds: (view: T) => boolean): Promise<T> {
@@ -11,6 +12,6 @@ export async function until<T extends LiveState>(live: Live<T>, holds: (view: T)
     live.suspend();
   });
   look();
-  await done.promise;
+  await within(`a view for which ${holds}`, done.promise);
   return live.view;
 }

@@ -111,20 +111,26 @@ export class SseReader {
     return closed;
   }
 
-  /** The next event, or undefined at the end. */
+  /** The next event, or undefined at the end. What is no event, such as a heartbeat, does not make the wait longer. */
   async #take(what: () => string, came: readonly StreamEvent[]): Promise<StreamEvent | undefined> {
-    for (;;) {
-      if (this.#fault) throw this.#fault;
-      const event = this.#waiting.shift();
-      if (event) return event;
-      if (this.#isOver) return undefined;
-      await new Promise<void>((resolve, reject) => {
-        const late = setTimeout(() => reject(new Error(`waited in vain for ${what()}; ${tell(came)}`)), PATIENCE_MS);
-        this.#wake = () => {
-          clearTimeout(late);
-          resolve();
-        };
-      });
+    let isLate = false;
+    const late = setTimeout(() => {
+      isLate = true;
+      this.#wake?.();
+    }, PATIENCE_MS);
+    try {
+      for (;;) {
+        if (this.#fault) throw this.#fault;
+        const event = this.#waiting.shift();
+        if (event) return event;
+        if (this.#isOver) return undefined;
+        if (isLate) throw new Error(`waited in vain for ${what()}; ${tell(came)}`);
+        await new Promise<void>((resolve) => {
+          this.#wake = resolve;
+        });
+      }
+    } finally {
+      clearTimeout(late);
     }
   }
 
