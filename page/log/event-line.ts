@@ -36,7 +36,6 @@ function transitionText(
   return parts.join("");
 }
 
-/** Who hears a sentence, and by which row. */
 function routedText({ agent, by, row = 0, alternatives }: Routed, { say, agentName }: SentenceContext): string {
   const who = agent === undefined ? say("routed.nobody") : agentName(agent);
   const names = alternatives.map(agentName).join(", ");

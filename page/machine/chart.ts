@@ -63,7 +63,6 @@ export interface Box extends Point {
 /** A label has at most this many words; the rest are counted. */
 const MAX_WORDS = 3;
 
-/** The label of an arrow, one line per word. */
 export function arrowLabelOf(words: readonly ChartWord[]): string[] {
   const all = words.map(wordText);
   return all.length <= MAX_WORDS ? all : [...all.slice(0, MAX_WORDS), `+${all.length - MAX_WORDS}`];

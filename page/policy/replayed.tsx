@@ -14,7 +14,6 @@ import styles from "./policy.module.css";
 /** Of more sessions, those that become otherwise are shown, and the newest. */
 const MAX_LANES = 16;
 
-/** What a replay found, in a sentence. */
 export function replaySentence({ before, differing }: ReplayAnswer, say: Say): string {
   if (before.length === 0) return say("policy.empty");
   return differing === 0 ? say("policy.same") : say("policy.differs", { count: differing });

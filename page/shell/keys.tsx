@@ -178,7 +178,6 @@ interface KeyListProps {
   onSwitch: (areOn: boolean) => void;
 }
 
-/** The list of keys, and the switch for all of them. */
 export function KeyList({ areOn, onSwitch }: KeyListProps) {
   const { say } = useWords();
   const dialog = useRef<HTMLDialogElement>(null);

@@ -1,6 +1,5 @@
 import type { ErrorWords } from "./errors-en.ts";
 
-/** 错误的中文词表。 */
 export const errorsZh: ErrorWords = {
   "error.bad_request": "请求的格式有误。",
   "error.unauthorized": "需要登录。",

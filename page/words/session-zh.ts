@@ -1,6 +1,5 @@
 import type { sessionEn } from "./session-en.ts";
 
-/** 会话视图的中文词表。 */
 export const sessionZh: Readonly<Record<keyof typeof sessionEn, string>> = {
   "session.talk": "打开",
   "session.pause": "暂停",

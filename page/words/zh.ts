@@ -2,7 +2,6 @@ import type { Words } from "./en.ts";
 import { errorsZh } from "./errors-zh.ts";
 import { sessionZh } from "./session-zh.ts";
 
-/** 页面的中文词表。 */
 export const zh: Words = {
   ...errorsZh,
   ...sessionZh,

@@ -117,7 +117,6 @@ export function effectId(given: Given, kind: string, about: string): EffectId {
   return `${given.stamp}.${kind}.${about}` as EffectId;
 }
 
-/** The reply to a command that is accepted. */
 export function accept(reply: Omit<Accepted, "ok">): Fact {
   return { type: "reply", reply: { ok: true, ...reply } };
 }

@@ -32,7 +32,6 @@ export function findKeyProblem(adapter: AiSdkAdapter, env: Environment): string 
   return VISIBLE.test(key) ? undefined : `the environment variable ${name} contains characters that a key cannot have`;
 }
 
-/** The host of this adapter's provider. */
 export const hostOf = ({ provider, base_url }: AiSdkAdapter): string | undefined => {
   const url = base_url ?? (provider === "openai-compatible" ? "" : BASE_URLS[provider]);
   return URL.canParse(url) ? new URL(url).host : undefined;

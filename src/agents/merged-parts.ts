@@ -1,6 +1,5 @@
 import type { BoundedQueue } from "./process/bounded-queue.ts";
 
-/** An item of the iterator, or of the queue. */
 export type Merged<Item, Aside> = { from: "iterator"; item: Item } | { from: "queue"; item: Aside };
 
 /**

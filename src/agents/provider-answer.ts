@@ -30,7 +30,6 @@ export function fetchFor(provider: Provider): typeof globalThis.fetch {
   };
 }
 
-/** Reads the events of one stream. */
 interface EventReader {
   /** Whether the reply is complete, so that a broken connection does not matter. */
   isComplete: boolean;

@@ -56,7 +56,6 @@ function isOwn({ role, agent, status, content }: Message, agentId: AgentId): boo
   return role === "assistant" && agent?.kind === "master" && agent.name === agentId && hasEnded && content !== "";
 }
 
-/** A message as a line of a transcript. */
 export function toLine({ role, agent, content, images = [] }: Message): string {
   const speaker = role === "user" ? "User" : `Assistant${agent ? ` (${agent.name})` : ""}`;
   const pictures = images.length > 0 ? ` [${images.length} image(s)]` : "";

@@ -66,7 +66,6 @@ export class MemoryBus implements Bus {
     return () => {};
   }
 
-  /** The number of topics that have a listener. */
   get topicCount(): number {
     return this.#topics.size;
   }

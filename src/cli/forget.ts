@@ -4,7 +4,6 @@ import { clientOf, explainFailure } from "./node-client.ts";
 import { complain, counted, printableLine, printLines } from "./printed-lines.ts";
 
 const SECRET_MODE = 0o600;
-/** The last line of a complete export. */
 const LAST_LINE = /\n\{"type":"complete","sessions":(\d+)\}\n$/;
 
 export interface ForgetOptions {

@@ -47,7 +47,6 @@ const en = {
   orElse: (names: string) => `; would fit too: ${names}`,
 };
 
-/** The words of a narration. */
 export type NarrationWords = typeof en;
 
 const zh: NarrationWords = {

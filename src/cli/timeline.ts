@@ -111,7 +111,6 @@ const timeOf = (event: ServerEvent | undefined): number => (event ? Date.parse(e
 export interface DrawOptions {
   /** The width of the whole chart, in columns. */
   width: number;
-  /** The display name of an agent. */
   nameOf: (agentId: string) => string;
   paint?: Paint;
   /** The label of a time, in ms after the first event; `stepMs`: of ten columns. Default: in seconds. */

@@ -96,7 +96,6 @@ type Ask = NonNullable<ListedRun["asks"]>[number];
 const askOf = ({ tool, isStill }: Ask, language: Language): string =>
   WHY[language].waitsForAnswer(tool, isStill === true);
 
-/** What the session's agent asks its user. */
 async function asksOf(client: Client, { id, agentId, userId }: Session): Promise<readonly Ask[]> {
   const { runs } = await client.listRuns({ agentId, ...(userId !== undefined && { userId }) });
   return runs.find(({ sessionId }) => sessionId === id)?.asks ?? [];

@@ -9,7 +9,6 @@ export interface RollCallOptions {
   /** Measures elapsed time: it must not jump. */
   clock: Clock;
   epoch: string;
-  /** This node's id. */
   nodeId: string;
   /** What this node says of itself. */
   report: () => Promise<NodeReport>;

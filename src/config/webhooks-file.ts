@@ -93,7 +93,6 @@ export interface Webhook {
 /** The hooks of a file, by name. */
 export interface Webhooks {
   readonly hooks: ReadonlyMap<string, Webhook>;
-  /** The files with secrets that it names. */
   readonly secretFiles: readonly string[];
 }
 

@@ -8,7 +8,6 @@ import { finishedMessages } from "./copied-history.ts";
 export const EXPORT_FORMATS = ["md", "jsonl"] as const;
 export type ExportFormat = (typeof EXPORT_FORMATS)[number];
 
-/** The media type of each format. */
 export const MEDIA_TYPES: Record<ExportFormat, string> = {
   md: "text/markdown; charset=utf-8",
   jsonl: "application/x-ndjson; charset=utf-8",
@@ -61,7 +60,6 @@ async function* lines(sessions: VisibleSessions, session: Session, now: number):
   yield exportedLine({ type: "end", messages: count });
 }
 
-/** A line of an export. */
 export const exportedLine = (value: object): string => `${jsonInOneLine(JSON.stringify(value))}\n`;
 
 async function imageLine(sessions: VisibleSessions, { id }: Session, { hash }: ImageRef): Promise<string> {

@@ -100,7 +100,6 @@ const NONE: ReadonlySet<RequestId> = new Set();
 const FIRST_PAGE = 32;
 const NEXT_PAGES = 256;
 
-/** What live runs depend on. */
 export interface LiveRunsContext extends TurnContext {
   catalog: () => Catalog;
   sentences: Sentences;

@@ -136,14 +136,12 @@ class RunStream implements Stream, RunListener {
   }
 }
 
-/** What streamed runs depend on. */
 export interface RunStreamContext {
   streams: Streams;
   stopwatch: Clock;
   log: Logger;
 }
 
-/** The destination of a streamed run. */
 export interface RunAnswer extends Pick<RunStreamOptions, "translator" | "onClose"> {
   context: RunStreamContext;
   runs: LiveRuns;

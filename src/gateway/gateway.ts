@@ -91,7 +91,6 @@ export interface GatewayOptions extends Pick<TurnContext, "absentRoles"> {
   isAvailable: (id: AgentId) => boolean;
   /** Why this node is not ready; empty when it is. */
   missing: () => string[];
-  /** Metrics as Prometheus text. */
   metrics: () => Promise<{ contentType: string; text: string }>;
   /** What every node of this store says of itself. */
   callNodes: () => Promise<HeardReport[]>;

@@ -69,7 +69,6 @@ export interface Definitions {
   announce: () => Promise<void>;
 }
 
-/** Who calls. */
 export interface CallerContext {
   authenticate: Authenticate;
 }

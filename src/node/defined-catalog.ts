@@ -21,7 +21,6 @@ export interface DefinedCatalogOptions {
   onChange?: () => void;
 }
 
-/** A definition as it is stored. */
 export interface StoredDefinition {
   id: AgentId;
   version: number;

@@ -4,7 +4,6 @@ import type { HostMetrics } from "../actors/host/loaded-floor.ts";
 import type { NodeReport, RunFailure } from "../protocol/internal/node-report.ts";
 import type { RunPurpose, WorkerMetrics } from "../runs/worker.ts";
 
-/** Which node this is. */
 export interface NodeIdentity {
   /** Its id among the nodes, made anew whenever it starts. */
   node: string;

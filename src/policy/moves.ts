@@ -124,7 +124,6 @@ const actedOn = (move: ExploredMove): string | undefined => ("sessionId" in move
 export const leaseRenewedBy = (move: ExploredMove): string | undefined =>
   move.does === "dies" || move.does === "answers" || move.does === "fails" ? undefined : actedOn(move);
 
-/** Make a move on a copy of the floor. */
 export function makeMove(before: SteppedFloor, move: ExploredMove, hours: HourCombinations): SeenStep {
   const after = move.does === "clock" ? before.withoutPast() : before.copy();
   const facts = withWorkers(after, carryOut(after, move, hours));

@@ -122,7 +122,6 @@ const PlayExpectation = z.strictObject({
 export type PlayExpectation = z.infer<typeof PlayExpectation>;
 export type Range = NonNullable<PlayExpectation["heard"]>;
 
-/** The actions that name a session. */
 export const SESSION_ACTIONS = [
   "inquires",
   "answers",

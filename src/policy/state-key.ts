@@ -77,7 +77,6 @@ export interface StateKey {
   readonly clocks: readonly number[];
 }
 
-/** What the key has beside the floor. */
 export interface BesideFloor {
   /** Of the claims: by session. */
   readonly owed: (sessionId: string) => string;

@@ -70,7 +70,6 @@ export class MessageWriter {
   readonly #usage = new Map<string, Usage>();
   /** The newest tool call of each speaker. */
   readonly #calls = new Map<string, string>();
-  /** The newest message of each speaker. */
   readonly #newest = new Map<string, MessageId>();
   #count = 0;
   #summary = "";

@@ -10,7 +10,6 @@ import { raceAborted, sleep } from "../shared/waiting.ts";
 export interface RouterAnswersOptions {
   bus: Bus;
   epoch: string;
-  /** This node's id. */
   nodeId: string;
   agents: { find(id: AgentId): Agent | undefined; canRun(id: AgentId): boolean };
   /** Measures elapsed time: it must not jump. */

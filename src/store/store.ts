@@ -17,7 +17,6 @@ import type { LogLine, Message, MessageStatus } from "../protocol/message.ts";
 import type { Session, SessionState } from "../protocol/session.ts";
 import type { RowOf } from "./columns.ts";
 
-/** Which store this is. */
 export interface StoreEpoch {
   /**
    * Identifies this store in positions. Changes when the store is created again. At most 6 characters of a-z and 0-9.
@@ -448,7 +447,6 @@ export type MessageWrite =
   | { kind: "status"; sessionId: SessionId; id: MessageId; status: MessageStatus }
   | { kind: "remove"; sessionId: SessionId; id: MessageId };
 
-/** The session that a message belongs to. */
 export const sessionOfWrite = (write: MessageWrite): SessionId =>
   "message" in write ? write.message.sessionId : write.sessionId;
 
@@ -552,7 +550,6 @@ export interface StoredRunPage {
 }
 
 export interface StoredFloorQuery {
-  /** Floors after this id. */
   after?: FloorId | undefined;
   /** Only these floors. */
   ids?: readonly FloorId[] | undefined;
@@ -682,7 +679,6 @@ export interface Slot {
 
 /** An agent that operators defined. */
 export interface DefinitionRow {
-  /** The agent's id. */
   id: AgentId;
   version: number;
   /** The fields of the definition, as JSON. */

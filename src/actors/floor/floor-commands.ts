@@ -31,7 +31,6 @@ type CommandToSession = Exclude<
   { type: "session.create" | "session.copy" | "session.move" | "floor.what_if" }
 >;
 
-/** Pass a command on to its session. */
 export function pass(step: ArbiterStep, command: CommandToSession): void {
   const sessionId = command.sessionId!;
   const session = step.sessions.sessionOf(sessionId);

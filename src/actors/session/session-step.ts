@@ -182,7 +182,6 @@ export function answerWithSession(step: SessionStep, reply: Omit<Accepted, "ok">
   step.facts.push(acceptWithSession({ sessionId: step.context.id, ...reply }));
 }
 
-/** Refuse the command. */
 export function refuseCommand(step: SessionStep, code: ErrorCode, details?: RefusalDetails): void {
   step.facts.push(refusal(code, details));
 }

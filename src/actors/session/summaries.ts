@@ -58,7 +58,6 @@ export function countTurn(step: SessionStep): void {
   if (!context.summarizing && (turns >= settings.after || units >= SUMMARY_AT_UNITS)) requestSummary(step);
 }
 
-/** `session.summarize`. */
 export function summarize(step: SessionStep): void {
   const { context } = step;
   if (!settingsOf(step)) {
@@ -135,7 +134,6 @@ function repeatOrGiveUp(
   logFailure(step, { errorCode, message, retryAt });
 }
 
-/** `session.abort` for the summary. */
 export function cancelSummary(step: SessionStep): void {
   giveUp(step, { message: "The summary was cancelled." });
 }

@@ -24,7 +24,6 @@ export function userMessage(sessionId: SessionId, input: TurnInput, status: Mess
   return { id, sessionId, role: "user", content, ...more, status, runId, createdAt };
 }
 
-/** Add a new message of the user. */
 function addUserMessage(step: SessionStep, input: TurnInput, status: MessageStatus): void {
   const { context, given } = step;
   step.facts.push({ type: "message.add", message: userMessage(context.id, input, status, given.now) });

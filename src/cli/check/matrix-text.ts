@@ -22,7 +22,6 @@ const LEGEND: Readonly<Record<MatrixEffect, string>> = {
   restricted: "the flags or the hours do not let the holder be heard",
 };
 
-/** The matrix as text. */
 export function matrixText(catalog: Catalog, format: MatrixFormat, circumstances: Circumstances = {}): string {
   const { agents, rows } = matrixOf(catalog, circumstances);
   const about = describe(catalog, circumstances);

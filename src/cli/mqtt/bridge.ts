@@ -53,7 +53,6 @@ export interface BridgeOptions {
   ) => Promise<Link & { close(): Promise<void> }>;
 }
 
-/** Opens the link to the broker of a file. */
 export const linkTo = (file: MqttFile, path: string): BridgeOptions["openLink"] => {
   return (listener) => BrokerLink.open({ ...listener, broker: file.broker, file: path });
 };
@@ -432,7 +431,6 @@ class Bridge {
   }
 }
 
-/** One row for each flag of a floor. */
 function rowsOf(entries: readonly FlagEntry[]): FlagRow[] {
   const byFlag = Map.groupBy(entries, ({ floor, flag }) => `${floor} ${flag}`);
   return [...byFlag.values()].map((own) => {

@@ -133,7 +133,6 @@ export function topicsOfFloor(
   return topics;
 }
 
-/** A decision as it is published. */
 export function publishedDecision({ outcome, reason, challenger, holder, say }: Decision): string {
   const { agentId: agent, sessionId = null } = challenger;
   const decision = { outcome, reason, agent, sessionId, holder: holder?.agentId ?? null, say };

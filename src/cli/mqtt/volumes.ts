@@ -23,6 +23,5 @@ export function volumeAt(own: number, levelDb: number, scale: VolumeScale): numb
 export const isSameVolume = (one: number, other: number, scale: VolumeScale): boolean =>
   Math.abs(one - other) * STEPS[scale] <= 1;
 
-/** Whether a number is a volume of the scale. */
 export const isVolume = (value: number, scale: VolumeScale): boolean =>
   value >= 0 && value <= (scale === "percent" ? 100 : 1);

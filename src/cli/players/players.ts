@@ -69,7 +69,6 @@ class Bridge {
   readonly #streams = new Map<number, Participant<StreamPlayer>>();
   /** Players of an earlier bridge that still run. */
   readonly #former: KeptPlayer[] = [];
-  /** The streams of the sound server. */
   #listed: readonly SoundStream[] = [];
   /** Players whose bus has gone. */
   readonly #lost: Participant<BusPlayer>[] = [];

@@ -155,7 +155,6 @@ export class LiveSession extends Live<SessionLiveView> {
     }
   }
 
-  /** Change the view if any of it is new. */
   #note(change: Partial<SessionLiveView>): void {
     const { known } = this;
     if (Object.entries(change).some(([key, value]) => known[key as keyof SessionLiveView] !== value))

@@ -5,7 +5,6 @@ const VARIABLE = "[A-Za-z_][A-Za-z0-9_]{0,127}";
 /** The worker sets these for every program. */
 const MARKER = "INTERLOCK_RUN";
 
-/** The name of an environment variable. */
 export const variableName = z.string().regex(new RegExp(`^${VARIABLE}$`), "the name of an environment variable");
 
 /** A user or a group, by its number. Root would read everything. */

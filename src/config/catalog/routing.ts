@@ -31,7 +31,6 @@ const RowFields = z.strictObject({
 
 const WITHIN_MS = 800;
 
-/** A row of `routing`. */
 export type RoutingRow =
   | { readonly kind: "says"; readonly patterns: readonly Pattern[]; readonly agent: AgentId }
   | { readonly kind: "ignore"; readonly patterns: readonly Pattern[] }
@@ -79,7 +78,6 @@ export const RoutingRows = z
   .refine((rows) => rows.flatMap(patternsOf).length <= MAX_PATTERNS, `must have at most ${MAX_PATTERNS} patterns`)
   .refine((rows) => !areTooLarge(rows.flatMap(patternsOf)), TOO_LARGE_TOGETHER);
 
-/** What a sentence matches. */
 export interface SentenceMatch {
   /** By row, from 0: the first of its patterns that fits. */
   readonly byRow: ReadonlyMap<number, Pattern>;

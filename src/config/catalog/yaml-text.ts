@@ -157,7 +157,6 @@ interface Seen {
   readonly faults: Fault[];
   /** Whether the document's value can be read. */
   isSound: boolean;
-  /** The target of each alias. */
   readonly targets: Map<Alias, Node>;
   /** The nodes that contain an alias. */
   readonly withAliases: Set<unknown>;

@@ -171,7 +171,6 @@ function isChangeOfFloor({ type, data }: RunEvent): boolean {
   return type === "session_transition" && readState(data.from)[0] !== readState(data.to)[0];
 }
 
-/** Translates a run to chunks. */
 class ChunkTranslator implements RunTranslator {
   readonly #address: RunAddress;
   readonly #head: string;

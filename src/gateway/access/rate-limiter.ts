@@ -10,13 +10,11 @@ import type { Routes } from "../route-context.ts";
 
 /** Counts requests. Each method throws AppError `too_many_requests` above its limit. */
 export interface RateLimiter {
-  /** Count a request of this address. */
   countAddress(request: FastifyRequest): Promise<void>;
   /** Throw if too many requests of this address were refused; counts nothing. */
   checkRefused(request: FastifyRequest): Promise<void>;
   /** Count a refused request. Does not change the request's own answer. */
   countRefused(request: FastifyRequest): Promise<void>;
-  /** Count a request of this owner. */
   countOwner(request: FastifyRequest): Promise<void>;
 }
 

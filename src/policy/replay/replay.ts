@@ -74,7 +74,6 @@ export const CLOCKS_MS = 5;
 const changesIn = (events: readonly LoggedServerEvent[]): number =>
   events.filter(({ type }) => type === "session_transition" || type === "arbitration").length;
 
-/** The program of a session dies. */
 type Death = { readonly at: number; readonly index: number; readonly does: "die"; readonly sessionId: SessionId };
 type Input = RecordedInput | Death;
 

@@ -3,7 +3,6 @@ import type { z } from "zod";
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
-/** Encode a JSON message. */
 export const writeMessage = (message: unknown): Uint8Array => encoder.encode(JSON.stringify(message));
 
 /** Parse a JSON message; undefined if it is malformed, since any client of the bus may publish anything. */
