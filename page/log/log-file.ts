@@ -1,4 +1,5 @@
 import { SAVED_LOG } from "../../src/client/saved-log.ts";
+import { isObject, parseJson } from "../../src/shared/json.ts";
 import { PageError } from "../words/failure-text.ts";
 import { floorSeqOf, type LogEvent } from "./log-event.ts";
 import { type LogSchema, type SchemaFault, schemaFault } from "./schema-fault.ts";
@@ -58,14 +59,12 @@ function faultAt(text: string, index: number, count: number, fault: SchemaFault)
 }
 
 function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    if (!text.startsWith(HEAD)) throw new PageError("log.notjson");
-    const lines = linesOf(text);
-    const bad = lines.findIndex((line, index) => !isWholeLine(line, index));
-    throw new PageError("log.cutline", { line: bad < 0 ? lines.length : bad + 1 });
-  }
+  const value = parseJson(text);
+  if (value !== undefined) return value;
+  if (!text.startsWith(HEAD)) throw new PageError("log.notjson");
+  const lines = linesOf(text);
+  const bad = lines.findIndex((line, index) => !isWholeLine(line, index));
+  throw new PageError("log.cutline", { line: bad < 0 ? lines.length : bad + 1 });
 }
 
 const linesOf = (text: string): string[] => text.trimEnd().split("\n");
@@ -73,12 +72,5 @@ const linesOf = (text: string): string[] => text.trimEnd().split("\n");
 /** Whether a line of a damaged file is as `writeLogFile` wrote it. */
 function isWholeLine(line: string, index: number): boolean {
   if (line === "]}") return true;
-  try {
-    JSON.parse(index === 0 ? `${line}]}` : line.replace(/,\r?$/, ""));
-    return true;
-  } catch {
-    return false;
-  }
+  return parseJson(index === 0 ? `${line}]}` : line.replace(/,\r?$/, "")) !== undefined;
 }
-
-const isObject = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null;

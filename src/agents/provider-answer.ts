@@ -1,5 +1,6 @@
 import { createParser } from "eventsource-parser";
 import type { AiSdkAdapter } from "../config/catalog/adapter.ts";
+import { isObject, parseJson } from "../shared/json.ts";
 import { boundedFetch } from "./bounded-fetch.ts";
 
 type Provider = AiSdkAdapter["provider"];
@@ -41,16 +42,6 @@ interface EventReader {
 
 const frame = (data: string | object, event?: string): string =>
   `${event === undefined ? "" : `event: ${event}\n`}data: ${typeof data === "string" ? data : JSON.stringify(data)}\n\n`;
-
-const isObject = (value: unknown): value is Json => typeof value === "object" && value !== null;
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
 
 function correctStream(response: Response, body: ReadableStream<Uint8Array>, events: EventReader): Response {
   const chunks = body.getReader();
@@ -142,7 +133,7 @@ function readChat(): EventReader {
 }
 
 function correctChunk(data: string): string {
-  const value = parse(data);
+  const value = parseJson(data);
   if (!isObject(value)) return frame(data);
   const error = errorIn(value);
   return frame(error ? { error } : { ...value, choices: value["choices"] ?? [], ...countsOf(value) });
@@ -196,7 +187,7 @@ function readAnthropic(): EventReader {
     isOver: false,
     convert(data, event) {
       if (ANTHROPIC_DELTA.test(data)) return frame(data, event);
-      const value = parse(data);
+      const value = parseJson(data);
       if (!isObject(value)) return frame(data, event);
       const type = value["type"] ?? event;
       if (type === "error") return frame({ type, error: { type, ...errorIn(value) } }, "error");
@@ -221,7 +212,7 @@ const usageOfStart = (message: Json): Json => ({
 
 /** An answer as a whole, as the stream that was asked for. */
 async function streamOfWhole(provider: Provider, response: Response): Promise<Response> {
-  const value = parse(await response.text());
+  const value = parseJson(await response.text());
   const frames = isObject(value) ? framesOf(provider, value) : undefined;
   if (frames === undefined) throw new BrokenAnswer(`${response.status} with JSON that is no reply`);
   return new Response(frames, { status: response.status, headers: { "content-type": "text/event-stream" } });

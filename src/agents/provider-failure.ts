@@ -1,4 +1,5 @@
 import { AppError } from "../protocol/errors.ts";
+import { parseJson } from "../shared/json.ts";
 import { cutText, textWithin, toOneLine } from "../shared/text.ts";
 import { OversizedAnswer } from "./bounded-fetch.ts";
 import { BrokenAnswer } from "./provider-answer.ts";
@@ -110,7 +111,7 @@ const ADDRESS = /\b[a-z][a-z0-9+.-]*:\/\/\S+/gi;
 
 /** The provider's own sentence; undefined if it gave none. */
 function sentenceOf(error: ProviderError, { key = "", said = [] }: ProviderNames): string | undefined {
-  const { message, responseBody, data = parseJson(responseBody) } = error;
+  const { message, responseBody, data = bodyOf(responseBody) } = error;
   const inner = asRecord(data)["error"];
   // The message of an exception is the SDK's own; an object is the provider's, from its stream.
   const own = error instanceof Error ? undefined : message;
@@ -123,14 +124,8 @@ function sentenceOf(error: ProviderError, { key = "", said = [] }: ProviderNames
   return textWithin(withoutQuotes(masked, said), MAX_SENTENCE_UNITS) || undefined;
 }
 
-function parseJson(text: unknown): unknown {
-  if (typeof text !== "string" || text.length > 65_536) return undefined;
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
+const bodyOf = (text: unknown): unknown =>
+  typeof text === "string" && text.length <= 65_536 ? parseJson(text) : undefined;
 
 /**
  * The sentence without what it quotes: three words in a row that the request has too, or the whole of a shorter text.

@@ -5,6 +5,7 @@ import { SAVED_LOG } from "../client/saved-log.ts";
 import type { LoggedServerEvent } from "../client/server-event.ts";
 import { LOGGED_EVENTS, type LoggedType } from "../protocol/event.ts";
 import { FloorId } from "../protocol/ids.ts";
+import { parseJson } from "../shared/json.ts";
 
 /** A floor's log in a file. */
 export interface SavedFloorLog {
@@ -56,7 +57,7 @@ export async function* readSavedLogs(path: string): AsyncGenerator<SavedFloorLog
     if (rest.length > MAX_LOG_BYTES) throw new LogFault(`line ${startedAt}: a log is larger than 256 MiB`);
     // A log of the page has a line for each event; its last line closes it.
     if (!line.endsWith("}") || (startedAt < number && line !== "]}")) continue;
-    if (startedAt === number && !isWhole(line)) continue;
+    if (startedAt === number && parseJson(line) === undefined) continue;
     yield readLog(rest, startedAt);
     rest = "";
     startedAt = number + 1;
@@ -65,22 +66,9 @@ export async function* readSavedLogs(path: string): AsyncGenerator<SavedFloorLog
   if (number === 0) throw new LogFault("the file is empty");
 }
 
-function isWhole(line: string): boolean {
-  try {
-    JSON.parse(line);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
 function readLog(text: string, line: number): SavedFloorLog {
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    throw new LogFault(`line ${line}: it is cut off, or no log of a floor`);
-  }
+  const value = parseJson(text);
+  if (value === undefined) throw new LogFault(`line ${line}: it is cut off, or no log of a floor`);
   const head = Head.safeParse(value);
   if (!head.success) {
     const { path, message } = head.error.issues[0]!;

@@ -1,3 +1,4 @@
+import { parseJson } from "../shared/json.ts";
 import { visibleJson } from "../shared/text.ts";
 
 /**
@@ -5,9 +6,6 @@ import { visibleJson } from "../shared/text.ts";
  * reorder others. A text that is not JSON stays as it is.
  */
 export function argumentsText(text: string): string {
-  try {
-    return visibleJson(JSON.stringify(JSON.parse(text), undefined, 2));
-  } catch {
-    return text;
-  }
+  const value = parseJson(text);
+  return value === undefined ? text : visibleJson(JSON.stringify(value, undefined, 2));
 }

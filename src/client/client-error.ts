@@ -4,6 +4,7 @@ import type { ERRORS, ErrorCode } from "../protocol/errors.ts";
 import type { Routed } from "../protocol/routed.ts";
 import type { AgentInfo } from "../protocol/session.ts";
 import type { ZoneAnswer } from "../protocol/zone-answer.ts";
+import { parseJson } from "../shared/json.ts";
 import type { CatalogueFault } from "./answers.ts";
 
 /**
@@ -130,13 +131,9 @@ interface ProblemBody extends ClientErrorFacts {
 }
 
 function parseProblem(text: string): ProblemBody | undefined {
-  try {
-    const body = JSON.parse(text) as Partial<ProblemBody> | null;
-    const isProblem = typeof body?.errorCode === "string" && typeof body.error === "string";
-    return isProblem ? ({ ...body, retryable: body.retryable === true } as ProblemBody) : undefined;
-  } catch {
-    return undefined;
-  }
+  const body = parseJson(text) as Partial<ProblemBody> | null | undefined;
+  const isProblem = typeof body?.errorCode === "string" && typeof body.error === "string";
+  return isProblem ? ({ ...body, retryable: body.retryable === true } as ProblemBody) : undefined;
 }
 
 /** Accepts seconds only: a date would be compared with a clock that may be wrong. */

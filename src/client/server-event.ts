@@ -1,5 +1,6 @@
 import type { EventType, LIVE_EVENTS, LiveType, LoggedData, LoggedType } from "../protocol/event.ts";
 import { EVENT_LOGS } from "../protocol/event-logs.ts";
+import { isObject, parseJson } from "../shared/json.ts";
 
 type DataOf<T extends EventType> = T extends LoggedType
   ? LoggedData<T>
@@ -28,13 +29,9 @@ export type LoggedServerEvent = { [T in LoggedType]: ServerEventOf<T> }[LoggedTy
 
 /** Parse an event from the text behind `data:`. Undefined for a type that this version of the client does not know. */
 export function parseServerEvent(text: string): ServerEvent | undefined {
-  try {
-    const event: unknown = JSON.parse(text);
-    if (typeof event !== "object" || event === null || !("type" in event && "data" in event)) return undefined;
-    const { type, data } = event;
-    if (typeof type !== "string" || !Object.hasOwn(EVENT_LOGS, type)) return undefined;
-    return typeof data === "object" && data !== null ? (event as ServerEvent) : undefined;
-  } catch {
-    return undefined;
-  }
+  const event = parseJson(text);
+  if (!isObject(event)) return undefined;
+  const { type, data } = event;
+  if (typeof type !== "string" || !Object.hasOwn(EVENT_LOGS, type)) return undefined;
+  return isObject(data) ? (event as unknown as ServerEvent) : undefined;
 }

@@ -6,6 +6,7 @@ import { MAX_CONTENT, MAX_IMAGE, MAX_IMAGES } from "../protocol/client-message.t
 import { AppError, ERROR_CODES } from "../protocol/errors.ts";
 import { AgentId, MessageId, RunId, type SessionId } from "../protocol/ids.ts";
 import { FINISH_REASONS, type ImageRef, type Message, ROLES, Usage } from "../protocol/message.ts";
+import { parseJson } from "../shared/json.ts";
 import type { Clock } from "../shared/ports/clock.ts";
 import { cleanText } from "../shared/text.ts";
 import type { BlobStore } from "../store/store.ts";
@@ -177,12 +178,8 @@ function messageOf(
 
 function parseLine(bytes: Buffer, number: number): z.infer<typeof Line> {
   if (!isUtf8(bytes)) throw fault(number, "is not UTF-8 text");
-  let value: unknown;
-  try {
-    value = JSON.parse(bytes.toString("utf8"));
-  } catch {
-    throw fault(number, "is not JSON");
-  }
+  const value = parseJson(bytes.toString("utf8"));
+  if (value === undefined) throw fault(number, "is not JSON");
   const line = Line.safeParse(value);
   if (line.success) return line.data;
   const [issue] = line.error.issues;

@@ -1,5 +1,6 @@
 import type { AnyMessage, Stream } from "@agentclientprotocol/sdk";
 import { isTooDeep } from "../../protocol/internal/json-depth.ts";
+import { isObject, parseJson } from "../../shared/json.ts";
 import type { ChildProgram } from "../process/child-program.ts";
 import type { Line } from "../process/line-reader.ts";
 
@@ -126,16 +127,10 @@ const isAnswer = ({ method }: Message): boolean => method === undefined;
 
 /** A JSON-RPC message; undefined for anything else, and for a message that is nested too deeply to be written again. */
 function parse(text: string): Message | undefined {
-  try {
-    const message = JSON.parse(text) as Message | null;
-    if (typeof message !== "object" || message === null || message["jsonrpc"] !== "2.0" || isTooDeep(message)) {
-      return undefined;
-    }
-    const { method, id } = message;
-    const isNamed = method === undefined || typeof method === "string";
-    const isNumbered = id === undefined || id === null || typeof id === "string" || typeof id === "number";
-    return isNamed && isNumbered ? message : undefined;
-  } catch {
-    return undefined;
-  }
+  const message = parseJson(text);
+  if (!isObject(message) || message["jsonrpc"] !== "2.0" || isTooDeep(message)) return undefined;
+  const { method, id } = message;
+  const isNamed = method === undefined || typeof method === "string";
+  const isNumbered = id === undefined || id === null || typeof id === "string" || typeof id === "number";
+  return isNamed && isNumbered ? message : undefined;
 }

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import type { ToolCall } from "../../protocol/interaction.ts";
+import { parseJson } from "../../shared/json.ts";
 import { cleanText, copyText, cutText, textWithin } from "../../shared/text.ts";
 import type { Part } from "../agent.ts";
 import type { Redactor } from "../process/redactor.ts";
@@ -269,14 +270,7 @@ function nameIn({ name, _meta, title, kind, rawInput }: ToolUpdate): string | un
   return named === undefined ? undefined : textWithin(named, 256);
 }
 
-function objectIn(said: string): unknown {
-  if (!said.startsWith("{")) return undefined;
-  try {
-    return JSON.parse(said);
-  } catch {
-    return undefined;
-  }
-}
+const objectIn = (said: string): unknown => (said.startsWith("{") ? parseJson(said) : undefined);
 
 function hasContent(input: unknown): boolean {
   if (typeof input === "object" && input !== null) return Object.keys(input).length > 0;

@@ -5,13 +5,14 @@ import { z } from "zod";
 import { type Client, ClientError } from "../../client/interlock-client.ts";
 import { EVERY_ZONE, floorOf, type SessionId } from "../../protocol/ids.ts";
 import type { ZoneAnswer } from "../../protocol/zone-answer.ts";
+import { parseJson } from "../../shared/json.ts";
 import type { BrokerMessage } from "./broker-link.ts";
 import type { ExpiringWrites } from "./expiring-writes.ts";
 import type { Misfits } from "./misfits.ts";
 import type { RequestEntry } from "./mqtt-file.ts";
 import type { MqttReply } from "./published.ts";
 import { encodeLevel, faultOfTopic, type TopicPattern } from "./topics.ts";
-import { MAX_MESSAGE_BYTES, parseJson } from "./values.ts";
+import { MAX_MESSAGE_BYTES } from "./values.ts";
 
 /** Requests that the node has not answered. Further ones are left alone: their senders repeat them. */
 const MAX_UNDER_WAY = 64;

@@ -1,5 +1,7 @@
 /** Values of messages: where one is in a message, and whether it is the one that the file names. */
 
+import { parseJson } from "../../shared/json.ts";
+
 export type Scalar = string | number | boolean;
 
 /** Where a value is in a message: at a path of its JSON, as in `a.b.0`; without one it is the message itself. */
@@ -53,15 +55,6 @@ export function meets(payload: Buffer, condition: ValueCondition): boolean | Mis
   if (wanted.some(isOne)) return true;
   const isTyped = wanted.some((each) => typeof each === typeof value || (typeof each === "string" && !condition.path));
   return isTyped ? false : "wrong_type";
-}
-
-/** The JSON of a text; undefined for any other text. */
-export function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 function valueAt(json: unknown, steps: readonly string[]): unknown {

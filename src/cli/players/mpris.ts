@@ -4,6 +4,7 @@
  */
 
 import { setTimeout as sleep } from "node:timers/promises";
+import { isObject } from "../../shared/json.ts";
 import { type BusSignal, DESTINATION, SessionBus } from "./session-bus.ts";
 
 const PREFIX = "org.mpris.MediaPlayer2.";
@@ -140,7 +141,7 @@ export class Mpris {
     const ask = async () => {
       const askedAt = known.count;
       const [properties] = await this.#bus.ask(call);
-      if (!isOpen() || !isRecord(properties)) return;
+      if (!isOpen() || !isObject(properties)) return;
       isAnswered = true;
       this.#change(known, of === PLAYER ? readPlayer(properties) : readRoot(properties), askedAt);
     };
@@ -227,8 +228,6 @@ function contentOf(variant: unknown): unknown {
   return isVariant ? variant.value : variant;
 }
 
-const isRecord = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null;
-
 function readRoot(properties: Record<string, unknown>): Partial<MprisPlayer> {
   const identity = textOf(contentOf(properties["Identity"]));
   return identity === undefined ? {} : { identity };
@@ -241,7 +240,7 @@ function readPlayer(properties: Record<string, unknown>): Partial<MprisPlayer> {
   return {
     ...(typeof status === "string" && { playback: PLAYBACKS.get(status) ?? "stopped" }),
     ...(typeof canPause === "boolean" && { canPause }),
-    ...(isRecord(metadata) && { title: textOf(contentOf(metadata["xesam:title"])) }),
+    ...(isObject(metadata) && { title: textOf(contentOf(metadata["xesam:title"])) }),
   };
 }
 

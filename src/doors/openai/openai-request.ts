@@ -13,6 +13,7 @@ import {
   QuestionResponse,
   questionAnswer,
 } from "../../protocol/interaction.ts";
+import { parseJson } from "../../shared/json.ts";
 import type { Clock } from "../../shared/ports/clock.ts";
 import { cleanText, cutText, toOneLine } from "../../shared/text.ts";
 import { isAbsent, mayBeEmpty } from "../absent.ts";
@@ -287,14 +288,7 @@ export function turnOfAnswers(read: readonly ReadAnswer[]): OpenAiTurn {
 }
 
 /** Parse a text that contains a JSON object; return other text unchanged. */
-function fromJson(text: string): unknown {
-  if (!text.startsWith("{")) return text;
-  try {
-    return JSON.parse(text);
-  } catch {
-    return text;
-  }
-}
+const fromJson = (text: string): unknown => (text.startsWith("{") && parseJson(text)) || text;
 
 /** @throws AppError `bad_request` that names the parameter */
 export function parsed<T>(result: z.ZodSafeParseResult<T>, param: string): T {

@@ -6,6 +6,7 @@ import { dataFrame } from "../../protocol/frames.ts";
 import type { RequestId } from "../../protocol/ids.ts";
 import type { ToolCall } from "../../protocol/interaction.ts";
 import type { AgentRef, FinishReason } from "../../protocol/message.ts";
+import { parseJson } from "../../shared/json.ts";
 import type { RunAddress } from "../live-runs.ts";
 import type { Piece, RunEvent } from "../run-reader.ts";
 import type { RunTranslator } from "../run-stream.ts";
@@ -250,9 +251,6 @@ const REASONS: { readonly [reason in FinishReason]: string } = {
 
 /** A model may have written arguments that are not JSON. */
 function inputOf(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return text;
-  }
+  const input = parseJson(text);
+  return input === undefined ? text : input;
 }

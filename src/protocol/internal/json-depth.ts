@@ -1,3 +1,5 @@
+import { isObject } from "../../shared/json.ts";
+
 /**
  * How deep the JSON of an agent may be nested, unless the caller says otherwise. Code that writes JSON, or copies it to
  * another thread, calls itself for each level, and fails at some thousands of them.
@@ -10,7 +12,7 @@ export function isTooDeep(value: unknown, maxDepth = MAX_JSON_DEPTH): boolean {
   const seen = new Set(level);
   for (let depth = 0; level.length > 0; depth += 1) {
     if (depth >= maxDepth) return true;
-    const next: object[] = [];
+    const next: Record<string, unknown>[] = [];
     for (const inner of level.flatMap<unknown>(Object.values)) {
       if (!isObject(inner) || seen.has(inner)) continue;
       seen.add(inner);
@@ -20,5 +22,3 @@ export function isTooDeep(value: unknown, maxDepth = MAX_JSON_DEPTH): boolean {
   }
   return false;
 }
-
-const isObject = (value: unknown): value is object => typeof value === "object" && value !== null;

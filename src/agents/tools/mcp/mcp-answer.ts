@@ -10,10 +10,10 @@ const INTERNAL_ERROR = -32_603;
  * becomes an error, so that the call does not wait for its timeout.
  */
 export function readMcpAnswer(id: RpcId, { result, error }: Readonly<Record<string, unknown>>): JSONRPCMessage {
-  if (isObject(error) && Number.isInteger(error["code"]) && typeof error["message"] === "string") {
+  if (isRecord(error) && Number.isInteger(error["code"]) && typeof error["message"] === "string") {
     return { jsonrpc: "2.0", id, error: { code: error["code"] as number, message: error["message"] } };
   }
-  if (isObject(result) && error == null) return { jsonrpc: "2.0", id, result };
+  if (isRecord(result) && error == null) return { jsonrpc: "2.0", id, result };
   return failedAnswer(id, "its answer has neither a result nor an error");
 }
 
@@ -22,5 +22,5 @@ export function failedAnswer(id: RpcId, message: string): JSONRPCMessage {
   return { jsonrpc: "2.0", id, error: { code: INTERNAL_ERROR, message } };
 }
 
-export const isObject = (value: unknown): value is Record<string, unknown> =>
+export const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value);

@@ -1,10 +1,11 @@
 import type { JSONRPCMessage, MCPTransport } from "@ai-sdk/mcp";
 import { createParser } from "eventsource-parser";
 import { abortAfter } from "../../../shared/abort-after.ts";
+import { parseJson } from "../../../shared/json.ts";
 import type { Clock } from "../../../shared/ports/clock.ts";
 import { raceAborted } from "../../../shared/waiting.ts";
 import { boundedMcpFetch } from "../../bounded-fetch.ts";
-import { isObject, type RpcId, readMcpAnswer } from "./mcp-answer.ts";
+import { isRecord, type RpcId, readMcpAnswer } from "./mcp-answer.ts";
 
 /** The longest event of a stream, in UTF-16 units, also if it has several lines. */
 const MAX_EVENT_UNITS = 4_194_304;
@@ -195,18 +196,13 @@ export class McpHttp implements MCPTransport {
 
   /** Pass on the messages in a text. @returns whether the answer to this request was among them */
   #receiveJson(text: string, id: RpcId, deliver: Deliver = (message) => this.onmessage?.(message)): boolean {
-    let json: unknown;
-    try {
-      json = JSON.parse(text);
-    } catch {
-      return false;
-    }
+    const json = parseJson(text);
     let isAnswered = false;
     for (const message of Array.isArray(json) ? (json as unknown[]) : [json]) {
-      if (isAnswered || !isObject(message)) continue;
+      if (isAnswered || !isRecord(message)) continue;
       if ("method" in message) this.#receiveRequest(message);
       // The id is null if the server could not read the request.
-      else if (message["id"] === id || (message["id"] == null && isObject(message["error"]))) {
+      else if (message["id"] === id || (message["id"] == null && isRecord(message["error"]))) {
         isAnswered = true;
         deliver(readMcpAnswer(id, message));
       }

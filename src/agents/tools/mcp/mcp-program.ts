@@ -1,8 +1,9 @@
 import type { JSONRPCMessage, MCPTransport } from "@ai-sdk/mcp";
 import { isTooDeep } from "../../../protocol/internal/json-depth.ts";
+import { parseJson } from "../../../shared/json.ts";
 import type { ChildProgram } from "../../process/child-program.ts";
 import { readLines } from "../../process/line-reader.ts";
-import { failedAnswer, isObject, type RpcId, readMcpAnswer } from "./mcp-answer.ts";
+import { failedAnswer, isRecord, type RpcId, readMcpAnswer } from "./mcp-answer.ts";
 
 /** The longest message of a server, in UTF-16 units. A longer one ends the connection. */
 const MAX_MESSAGE_UNITS = 4_194_304;
@@ -96,13 +97,8 @@ export class McpProgram implements MCPTransport {
   }
 
   #receive(line: string): void {
-    let json: unknown;
-    try {
-      json = JSON.parse(line);
-    } catch {
-      return;
-    }
-    if (!isObject(json)) return;
+    const json = parseJson(line);
+    if (!isRecord(json)) return;
     if ("method" in json) this.#receiveRequest(json);
     else this.#receiveAnswer(json);
   }
