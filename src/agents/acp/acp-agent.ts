@@ -10,7 +10,6 @@ import { hasTools, type ToolSource } from "../tools/tool-set.ts";
 import { AcpTurn } from "./acp-turn.ts";
 import { PROFILES, programOf } from "./profiles.ts";
 import { ToolsOfRun } from "./tools-of-run.ts";
-import type { TurnItem } from "./user-questions.ts";
 
 interface AcpOptions {
   readonly programs: () => ProgramTools;
@@ -40,7 +39,7 @@ export function createAcpAgent(
       const passwords = PROFILES[adapter.profile].random?.map((name) => [name, randomBytes(24).toString("base64url")]);
       const set = { ...Object.fromEntries(passwords ?? []), ...program.set };
       yield startPartOf(program, program.args, tools().env);
-      const run = await ProgramRun.start<TurnItem>({ ...program, set }, program.args, times, tools(), {
+      const run = await ProgramRun.start({ ...program, set }, program.args, times, tools(), {
         turn,
         control,
       });
@@ -58,7 +57,7 @@ export function createAcpAgent(
         signal.throwIfAborted();
         if (hasTools(chosen)) await ours.open(source, toolServers);
         void talk.carryOut();
-        const failure = yield* drainItems(run, () => talk.isWaiting || ours.isBusy, signal);
+        const failure = yield* run.drain(signal, () => talk.isWaiting || ours.isBusy);
         await end();
         const exit = run.exitPart();
         if (exit) yield exit;
@@ -70,25 +69,4 @@ export function createAcpAgent(
       }
     },
   };
-}
-
-/** @returns why the run failed, if it did; throws only if the run is aborted */
-async function* drainItems(
-  run: ProgramRun<TurnItem>,
-  isExcused: () => boolean,
-  signal: AbortSignal,
-): AsyncGenerator<Part, unknown> {
-  const next = () => run.next(signal, isExcused);
-  let failure: unknown;
-  try {
-    for (let item = await next(); item; item = await next()) {
-      if (item.type === "failure") failure ??= item.error;
-      else yield item;
-    }
-  } catch (error) {
-    signal.throwIfAborted();
-    failure ??= error;
-    yield* run.drainWaiting();
-  }
-  return failure;
 }

@@ -14,7 +14,7 @@ import { toStream } from "./acp-stream.ts";
 import { CANCELLED, Permission } from "./permission.ts";
 import { PROFILES, protocolModeOf } from "./profiles.ts";
 import { Notification, UpdateReader } from "./updates.ts";
-import { type TurnItem, UserQuestions } from "./user-questions.ts";
+import { UserQuestions } from "./user-questions.ts";
 
 /** The longest message of the protocol, in UTF-16 units: enough for an image or a large change of a file. */
 const MAX_MESSAGE_UNITS = 16_777_216;
@@ -63,7 +63,7 @@ const otherCallId = (sessionId: string, toolCallId: string): string => `${sessio
 export class AcpTurn {
   readonly #entry: AgentEntry;
   readonly #adapter: AcpAdapter;
-  readonly #run: ProgramRun<TurnItem>;
+  readonly #run: ProgramRun;
   readonly #turn: Turn;
   readonly #control: RunControl;
   readonly #clock: Clock;
@@ -84,7 +84,7 @@ export class AcpTurn {
     entry: AgentEntry,
     adapter: AcpAdapter,
     about: {
-      run: ProgramRun<TurnItem>;
+      run: ProgramRun;
       turn: Turn & { readonly tree: CallTree };
       control: RunControl;
       clock: Clock;

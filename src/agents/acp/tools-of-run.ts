@@ -8,7 +8,6 @@ import { fail } from "../tools/tool.ts";
 import { controlWithin, ToolBox } from "../tools/tool-box.ts";
 import type { Serving, ToolServers } from "../tools/tool-server.ts";
 import { openTools, type ToolSet, type ToolSource } from "../tools/tool-set.ts";
-import type { TurnItem } from "./user-questions.ts";
 
 /** The longest arguments in the log, in UTF-16 units. */
 const MAX_SHOWN_UNITS = 16_384;
@@ -17,7 +16,7 @@ export interface ToolsOfRunOptions {
   readonly entry: AgentEntry;
   readonly turn: Turn & { readonly tree: CallTree };
   readonly control: RunControl;
-  readonly run: ProgramRun<TurnItem>;
+  readonly run: ProgramRun;
   readonly onFault: (fault: unknown, toolName: string) => void;
 }
 

@@ -6,15 +6,9 @@ import type { ProgramRun } from "../process/program-run.ts";
 import { controlWithin } from "../tools/tool-box.ts";
 import { CANCELLED, Form, outcomeOf, ownOptionsOf, type Permission, questionsOf } from "./permission.ts";
 
-/** An entry in the queue of a run that is not a part. */
-export interface TurnItem {
-  readonly type: "failure";
-  readonly error: unknown;
-}
-
 /** The questions of a coding agent to the user in one turn. */
 export class UserQuestions {
-  readonly #run: ProgramRun<TurnItem>;
+  readonly #run: ProgramRun;
   readonly #control: RunControl;
   readonly #agentId: AgentId;
   readonly #approvals: Approvals;
@@ -25,7 +19,7 @@ export class UserQuestions {
 
   constructor(
     agentId: AgentId,
-    about: { run: ProgramRun<TurnItem>; turn: Turn & { readonly tree: CallTree }; control: RunControl },
+    about: { run: ProgramRun; turn: Turn & { readonly tree: CallTree }; control: RunControl },
   ) {
     const { run, turn, control } = about;
     this.#run = run;

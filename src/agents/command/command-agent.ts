@@ -6,7 +6,7 @@ import type { Agent, Part, RunControl, Turn } from "../agent.ts";
 import type { Exit } from "../process/child-program.ts";
 import { ProgramRun, type ProgramTools, startPartOf } from "../process/program-run.ts";
 import { brief } from "../transcript.ts";
-import { type LineOutcome, readJsonLine } from "./json-line.ts";
+import { readJsonLine } from "./json-line.ts";
 
 /** The longest streamed piece of text, in UTF-16 units. */
 const MAX_PIECE_UNITS = 8_192;
@@ -35,7 +35,7 @@ export function createCommandAgent(entry: AgentEntry, adapter: CommandAdapter, t
       const prompt = promptOf(entry, adapter, turn);
       const args = argumentsOf(adapter, prompt);
       yield startPartOf(adapter, adapter.args, tools().env);
-      const run = await ProgramRun.start<LineOutcome>(adapter, args, times, tools(), { turn, control });
+      const run = await ProgramRun.start(adapter, args, times, tools(), { turn, control });
       // The program's output is no longer needed, so it need not finish.
       const end = () => {
         run.items.discard();
@@ -47,13 +47,13 @@ export function createCommandAgent(entry: AgentEntry, adapter: CommandAdapter, t
         signal.throwIfAborted();
         run.child.stdin.end(isArgument(adapter) ? undefined : prompt);
         void readOutput(run, adapter.format);
-        const { failure, hasSpoken } = yield* drainItems(run, signal);
+        const failure = yield* run.drain(signal);
         await run.child.end();
         const exit = run.exitPart();
         if (exit) yield exit;
         if (failure !== undefined) throw failure;
         mustSucceed(await run.child.exited);
-        if (!hasSpoken) yield { type: "finish", reason: "empty" };
+        if (!SPEAKING.some((type) => run.taken.has(type))) yield { type: "finish", reason: "empty" };
       } finally {
         signal.removeEventListener("abort", end);
         await end();
@@ -64,33 +64,10 @@ export function createCommandAgent(entry: AgentEntry, adapter: CommandAdapter, t
 }
 
 /** Parts that count as a reply. A program that exits without any of them gave an empty reply. */
-const SPEAKING: ReadonlySet<string> = new Set(["text", "message", "tool-call", "data", "finish"]);
-
-/** @returns why the run failed, if it did, and whether it produced output; throws only if the run is aborted */
-async function* drainItems(
-  run: ProgramRun<LineOutcome>,
-  signal: AbortSignal,
-): AsyncGenerator<Part, { failure: unknown; hasSpoken: boolean }> {
-  let failure: unknown;
-  let hasSpoken = false;
-  try {
-    for (let item = await run.next(signal); item; item = await run.next(signal)) {
-      if (item.type === "failure") failure ??= item.error;
-      else {
-        hasSpoken ||= SPEAKING.has(item.type);
-        yield item;
-      }
-    }
-  } catch (error) {
-    signal.throwIfAborted();
-    failure ??= error;
-    yield* run.drainWaiting();
-  }
-  return { failure, hasSpoken };
-}
+const SPEAKING = ["text", "message", "tool-call", "data", "finish"] as const;
 
 /** Put the program's output into the queue, and close the queue when the program has ended. */
-async function readOutput(run: ProgramRun<LineOutcome>, format: CommandAdapter["format"]): Promise<void> {
+async function readOutput(run: ProgramRun, format: CommandAdapter["format"]): Promise<void> {
   const { items, child } = run;
   try {
     if (format === "text") await readText(run);
@@ -107,7 +84,7 @@ async function readOutput(run: ProgramRun<LineOutcome>, format: CommandAdapter["
  * Lines are streamed as they arrive. A line break is sent with the next line, so that a reply does not end with a line
  * break.
  */
-async function readText(run: ProgramRun<LineOutcome>): Promise<void> {
+async function readText(run: ProgramRun): Promise<void> {
   const { redactor, items } = run;
   let breaks = "";
   const report = (said: string) => {
@@ -133,7 +110,7 @@ async function readText(run: ProgramRun<LineOutcome>): Promise<void> {
   }
 }
 
-async function readJson(run: ProgramRun<LineOutcome>): Promise<void> {
+async function readJson(run: ProgramRun): Promise<void> {
   for await (const { text, isEnd } of run.lines(MAX_JSON_UNITS)) {
     if (!isEnd) throw new AppError("too_large", "The program printed a line of more than 4,194,304 characters.");
     if (text.trim() === "") continue;

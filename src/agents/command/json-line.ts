@@ -2,11 +2,9 @@ import { z } from "zod";
 import { AppError } from "../../protocol/errors.ts";
 import { isTooDeep } from "../../protocol/internal/json-depth.ts";
 import { FINISH_REASONS } from "../../protocol/message.ts";
+import { parseJson } from "../../shared/json.ts";
 import { cleanText } from "../../shared/text.ts";
-import type { Part } from "../agent.ts";
-
-/** The result of a program's line of JSON. */
-export type LineOutcome = Part | { readonly type: "failure"; readonly error: unknown };
+import type { ProgramItem } from "../process/program-run.ts";
 
 const text = z.string();
 const tokens = z.int().min(0).max(1_000_000_000);
@@ -46,19 +44,14 @@ const JsonLine = z.discriminatedUnion("type", [
  * Convert a line to a part; undefined for other lines, which are logged.
  * @param redact removes the values of secrets from the text of a failure; parts are as they were printed
  */
-export function readJsonLine(line: string, redact: (text: string) => string): LineOutcome | undefined {
-  let json: unknown;
-  try {
-    json = JSON.parse(cleanText(line));
-  } catch {
-    return undefined;
-  }
+export function readJsonLine(line: string, redact: (text: string) => string): ProgramItem | undefined {
+  const json = parseJson(cleanText(line));
   if (isTooDeep(json)) return undefined;
   const parsed = JsonLine.safeParse(json).data;
   return parsed && toOutcome(parsed, redact);
 }
 
-function toOutcome(line: z.infer<typeof JsonLine>, redact: (text: string) => string): LineOutcome {
+function toOutcome(line: z.infer<typeof JsonLine>, redact: (text: string) => string): ProgramItem {
   switch (line.type) {
     case "text":
     case "reasoning":

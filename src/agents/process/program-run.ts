@@ -85,13 +85,17 @@ export async function startProgram(
   }
 }
 
+/** A part that an adapter made of a program's output, or why the run fails. */
+export type ProgramItem = Part | { readonly type: "failure"; readonly error: unknown };
+
 /**
- * One program for one run: its output as items in a queue, its exit, and its timeouts. `Item`: the adapter's conversion
- * of its output. Log lines become parts here.
+ * One program for one run: its output as items in a queue, its exit, and its timeouts. Log lines become parts here.
  */
-export class ProgramRun<Item> {
+export class ProgramRun {
   readonly child: ChildProgram;
-  readonly items = new BoundedQueue<Item | Part>(MAX_WAITING_UNITS);
+  readonly items = new BoundedQueue<ProgramItem>(MAX_WAITING_UNITS);
+  /** The types of the parts that were taken from the queue. */
+  readonly taken = new Set<Part["type"]>();
   /** Removes the program's secrets. */
   readonly redactor: Redactor;
   readonly #parts: RedactedParts;
@@ -111,13 +115,13 @@ export class ProgramRun<Item> {
    * before: a lost run does not start it again (rule C11).
    * @throws AppError `provider_refused` if the program cannot be started on this machine, `busy` if no permit is free
    */
-  static async start<Item>(
+  static async start(
     entry: ProgramEntry,
     args: readonly string[],
     times: ProgramTimes,
     tools: ProgramTools,
     { turn, control }: { turn: Turn; control: RunControl },
-  ): Promise<ProgramRun<Item>> {
+  ): Promise<ProgramRun> {
     const file = fileOf(entry, tools.env);
     const isNested = (turn.tree?.path.length ?? 1) > 1;
     const release = isNested ? tools.permits.tryAcquire() : await tools.permits.acquire(control.signal);
@@ -202,13 +206,30 @@ export class ProgramRun<Item> {
   }
 
   /**
-   * The next item, or undefined after the last one. Silence does not count while no item is requested, or while
-   * `isExcused` returns true because the program waits for a person.
+   * The parts up to the last one. Silence does not count while no part is requested, or while `isExcused` returns true
+   * because the program waits for a person.
    *
-   * @throws AppError `provider_unreachable` after a timeout, `too_large` for a log without end; the signal's reason
-   *   when it aborts
+   * @returns why the run failed, if it did, as after a timeout or by a log without end; throws only if it is aborted
    */
-  async next(signal: AbortSignal, isExcused: () => boolean = () => false): Promise<Item | Part | undefined> {
+  async *drain(signal: AbortSignal, isExcused: () => boolean = () => false): AsyncGenerator<Part, unknown> {
+    let failure: unknown;
+    try {
+      for (let item = await this.#next(signal, isExcused); item; item = await this.#next(signal, isExcused)) {
+        if (item.type === "failure") failure ??= item.error;
+        else {
+          this.taken.add(item.type);
+          yield item;
+        }
+      }
+    } catch (error) {
+      signal.throwIfAborted();
+      failure ??= error;
+      yield* this.drainWaiting();
+    }
+    return failure;
+  }
+
+  async #next(signal: AbortSignal, isExcused: () => boolean): Promise<ProgramItem | undefined> {
     // Unread output does not count as silence of the program.
     if (this.#hasGivenSign) this.#lastSignAt = this.#clock.now();
     for (;;) {
