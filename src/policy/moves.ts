@@ -1,10 +1,9 @@
 import { isAudible } from "../actors/session/session-context.ts";
 import { type AgentEntry, acceptsTurns } from "../config/catalog/catalog.ts";
-import type { LoggedData, Transition } from "../protocol/event.ts";
 import type { AgentId, SessionId } from "../protocol/ids.ts";
 import type { HourCombinations } from "./hour-combinations.ts";
 import { PlayedTurns } from "./played-turns.ts";
-import type { SeenEvent, SeenStep } from "./seen-step.ts";
+import { type SeenStep, seenEvent } from "./seen-step.ts";
 import { withEnabled } from "./simulation.ts";
 import type { SteppedFloor, TimedFact } from "./stepped-floor.ts";
 
@@ -127,13 +126,7 @@ export const leaseRenewedBy = (move: ExploredMove): string | undefined =>
 export function makeMove(before: SteppedFloor, move: ExploredMove, hours: HourCombinations): SeenStep {
   const after = move.does === "clock" ? before.withoutPast() : before.copy();
   const facts = withWorkers(after, carryOut(after, move, hours));
-  const events = facts.flatMap(({ fact }): SeenEvent[] => {
-    if (fact.type !== "event") return [];
-    const { type, data, sessionId } = fact.event;
-    if (type === "arbitration") return [{ type: "decision", decision: data as LoggedData<"arbitration"> }];
-    if (type !== "session_transition") return [];
-    return [{ type: "transition", transition: { ...(data as Transition), sessionId: sessionId! } }];
-  });
+  const events = facts.flatMap(({ fact }) => (fact.type === "event" ? seenEvent(fact.event) : []));
   return {
     before,
     after,

@@ -2,9 +2,9 @@ import { isAudible } from "../actors/session/session-context.ts";
 import type { ErrorCode } from "../protocol/errors.ts";
 import type { RequestId, RunId, SessionId } from "../protocol/ids.ts";
 import type { Command } from "../protocol/internal/command.ts";
-import type { ReportPart, RunOutcome } from "../protocol/internal/run.ts";
+import type { RunOutcome } from "../protocol/internal/run.ts";
 import { masterRef } from "../protocol/message.ts";
-import type { SteppedFloor, TimedFact } from "./stepped-floor.ts";
+import type { ReportContent, SteppedFloor, TimedFact } from "./stepped-floor.ts";
 
 /**
  * What an agent does in a turn: it acts, asks its user, or ends the turn.
@@ -86,8 +86,9 @@ export class PlayedTurns {
   /** Do what workers do after these facts, and note which turns go on from now. */
   serve(facts: readonly TimedFact[]): void {
     for (const { fact } of facts) {
-      if (fact.type === "effect.add" && !fact.effect.purpose) this.#claim(fact.effect.sessionId, fact.effect.runId);
-      else if (fact.type === "signal" && fact.signal.signal === "stop") this.#confirmStop(fact.runId);
+      if (fact.type === "effect.add" && !fact.effect.purpose) this.#sendIfAny(this.#floor.claimOf(fact.effect));
+      else if (fact.type === "signal" && fact.signal.signal === "stop")
+        this.#sendIfAny(this.#floor.stopReportOf(fact.runId));
     }
     for (const turn of this.#turns.values()) this.#follow(turn);
   }
@@ -135,7 +136,7 @@ export class PlayedTurns {
         const { failure: code } = step;
         this.#turns.delete(runId);
         const outcome: RunOutcome = code ? { kind: "failed", code, message: "the turn failed" } : { kind: "done" };
-        return this.#report(turn, { parts: [], outcome });
+        return this.#report(turn, { outcome });
       }
     }
   }
@@ -146,35 +147,19 @@ export class PlayedTurns {
     const { sessionId } = turn;
     const pending = this.#floor.session(sessionId)?.context.run?.interactions ?? [];
     if (!pending.some(({ interaction }) => interaction.requestId === requestId)) return;
-    if (step.endedBy === "agent") this.#report(turn, { parts: [], withdrawn: [requestId] });
+    if (step.endedBy === "agent") this.#report(turn, { withdrawn: [requestId] });
     else {
       const answer = { kind: "question" as const, requestId, selected: [] };
       this.#send({ type: "session.answer", sessionId, requestId, answer });
     }
   }
 
-  #report(
-    { sessionId, runId }: TurnPlan,
-    content: { parts: ReportPart[]; withdrawn?: RequestId[]; outcome?: RunOutcome },
-  ): void {
-    const run = this.#floor.session(sessionId)?.context.run;
-    if (run?.id !== runId) return;
-    const { attempt, reported } = run;
-    this.#send({ type: "run.report", sessionId, runId, attempt, n: reported + 1, ...content });
+  #report({ sessionId, runId }: TurnPlan, content: ReportContent): void {
+    this.#sendIfAny(this.#floor.reportOf(sessionId, runId, content));
   }
 
-  #claim(sessionId: SessionId, runId: RunId): void {
-    if (this.#floor.session(sessionId)?.context.run?.live) return;
-    this.#send({ type: "run.claim", sessionId, runId, claimId: "worker", hasNoDriver: true });
-  }
-
-  #confirmStop(runId: RunId): void {
-    const session = this.#floor.sessions.find(({ context }) => context.stopping?.runId === runId);
-    const { stopping, id: sessionId } = session?.context ?? {};
-    if (!stopping || sessionId === undefined) return;
-    const { attempt, reported } = stopping;
-    const outcome: RunOutcome = { kind: "stopped" };
-    this.#send({ type: "run.report", sessionId, runId, attempt, n: reported + 1, parts: [], outcome });
+  #sendIfAny(command: Command | undefined): void {
+    if (command) this.#send(command);
   }
 
   #follow(turn: PlayedTurn): void {

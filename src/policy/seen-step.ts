@@ -12,6 +12,13 @@ export type SeenEvent =
   | { readonly type: "transition"; readonly transition: SeenTransition }
   | { readonly type: "decision"; readonly decision: Decision };
 
+/** An event as a reader sees it: a transition or a decision, or nothing. */
+export function seenEvent({ type, data, sessionId }: { type: string; data: unknown; sessionId?: string }): SeenEvent[] {
+  if (type === "arbitration") return [{ type: "decision", decision: data as Decision }];
+  if (type !== "session_transition") return [];
+  return [{ type: "transition", transition: { ...(data as Transition), sessionId: sessionId! } }];
+}
+
 /** One step of a floor, and what a reader of its log sees of it. */
 export interface SeenStep {
   readonly before: SteppedFloor;

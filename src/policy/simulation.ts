@@ -5,7 +5,6 @@ import { ERRORS } from "../protocol/errors.ts";
 import type { AgentId, MessageId, RequestId, RunId, SessionId } from "../protocol/ids.ts";
 import type { Command } from "../protocol/internal/command.ts";
 import type { Reply } from "../protocol/internal/reply.ts";
-import type { RunOutcome } from "../protocol/internal/run.ts";
 import type { Routed } from "../protocol/routed.ts";
 import type { Session } from "../protocol/session.ts";
 import { type RouteAnswer, type RouteQuestion, route } from "../routing/route.ts";
@@ -13,7 +12,7 @@ import { WallClock } from "../shared/wall-clock.ts";
 import { type Check, checkPlay, checkStep } from "./expectations.ts";
 import { type PlayedEvent, PlayedLog } from "./played-log.ts";
 import { type ClockInstant, type ReadScript, SESSION_ACTIONS, type Step } from "./script.ts";
-import { SteppedFloor, type TimedFact, TURN_FAILED } from "./stepped-floor.ts";
+import { endOf, SteppedFloor, type TimedFact } from "./stepped-floor.ts";
 import { Tally } from "./tally.ts";
 
 /** How long a turn takes if the script does not say. */
@@ -428,14 +427,13 @@ class Simulation {
 
   /** The session's turn waits for its user until it is answered, cancelled, or has waited for too long. */
   #inquires(name: string, sessionId: SessionId, line: number): undefined {
-    const { turn, run } = this.#runningTurn(name, sessionId, line);
+    const { turn } = this.#runningTurn(name, sessionId, line);
     turn.doneAt = undefined;
     this.#questions += 1;
     const requestId = `request-${this.#questions}` as RequestId;
     const interaction = { kind: "question" as const, requestId, question: "…", options: [] };
     const parts = [{ kind: "ask" as const, interaction }];
-    const { runId } = turn;
-    this.#send({ type: "run.report", sessionId, runId, attempt: run.attempt, n: run.reported + 1, parts });
+    this.#send(this.#floor.reportOf(sessionId, turn.runId, { parts })!);
   }
 
   #runningTurn(name: string, sessionId: SessionId, line: number): { turn: Turn; run: Run } {
@@ -469,11 +467,8 @@ class Simulation {
   #endTurn({ sessionId, runId, fails }: Turn): void {
     this.#turns.delete(runId);
     const home = this.#homeOf(sessionId);
-    const run = home?.session(sessionId)?.context.run;
-    if (run?.id !== runId) return;
-    const outcome: RunOutcome = fails ? TURN_FAILED : { kind: "done" };
-    const { attempt, reported } = run;
-    this.#send({ type: "run.report", sessionId, runId, attempt, n: reported + 1, parts: [], outcome }, home);
+    const report = home?.reportOf(sessionId, runId, { outcome: endOf(fails) });
+    if (report) this.#send(report, home);
   }
 
   #archive(id: string): undefined {
@@ -552,7 +547,8 @@ class Simulation {
   }
 
   #claim({ sessionId, runId }: { sessionId: SessionId; runId: RunId }, floor: SteppedFloor): void {
-    if (floor.session(sessionId)?.context.run?.live) return;
+    const claim = floor.claimOf({ sessionId, runId });
+    if (!claim) return;
     let turn = this.#turns.get(runId);
     const plan = this.#plans.get(sessionId);
     // The turn of a session whose time has come.
@@ -560,21 +556,16 @@ class Simulation {
     if (turn) this.#turns.set(runId, turn);
     // An attempt that a pause has ended begins from its beginning.
     if (turn) turn.doneAt = floor.time + turn.forMs;
-    this.#send({ type: "run.claim", sessionId, runId, claimId: "worker", hasNoDriver: true }, floor);
+    this.#send(claim, floor);
   }
 
-  /** The worker says that the attempt has ended, so the session's next one may begin (rule C16). */
   #confirmStop(runId: RunId): void {
     const turn = this.#turns.get(runId);
     if (!turn) return;
     turn.doneAt = undefined;
-    const { sessionId } = turn;
-    const home = this.#homeOf(sessionId);
-    const stopping = home?.session(sessionId)?.context.stopping;
-    if (stopping?.runId !== runId) return;
-    const { attempt, reported } = stopping;
-    const outcome: RunOutcome = { kind: "stopped" };
-    this.#send({ type: "run.report", sessionId, runId, attempt, n: reported + 1, parts: [], outcome }, home);
+    const home = this.#homeOf(turn.sessionId);
+    const report = home?.stopReportOf(runId);
+    if (report) this.#send(report, home);
   }
 
   /** Turns go with their runs; sessions end a while after they first became audible. */

@@ -17,7 +17,19 @@ export const lapseMs = (leaseMs: number): number => Math.ceil(leaseMs * 1.5);
 /** The time that a question waits for its answer, if nothing else is said. */
 const INTERACTION_TIMEOUT_MS = 300_000;
 
-export const TURN_FAILED: RunOutcome = { kind: "failed", code: "provider_unreachable", message: "the turn failed" };
+const TURN_FAILED: RunOutcome = { kind: "failed", code: "provider_unreachable", message: "the turn failed" };
+export const endOf = (isFailed: boolean): RunOutcome => (isFailed ? TURN_FAILED : { kind: "done" });
+
+type Report = Extract<Command, { type: "run.report" }>;
+/** What a worker reports of a run. */
+export type ReportContent = Partial<Pick<Report, "parts" | "withdrawn" | "outcome">>;
+
+const reportAfter = (
+  sessionId: SessionId,
+  runId: RunId,
+  { attempt, reported }: { attempt: number; reported: number },
+  content: ReportContent,
+): Report => ({ type: "run.report", sessionId, runId, attempt, n: reported + 1, parts: [], ...content });
 
 const hasEnded = ({ value: { lifecycle } }: SessionMachineState): boolean =>
   lifecycle === "archived" || lifecycle === "deleted";
@@ -243,12 +255,28 @@ export class SteppedFloor {
     return { reply, here: facts, there: from.send(leaving).facts };
   }
 
+  /** With which a worker takes a run; undefined: one has it. */
+  claimOf({ sessionId, runId }: { sessionId: SessionId; runId: RunId }): Command | undefined {
+    if (this.session(sessionId)?.context.run?.live) return undefined;
+    return { type: "run.claim", sessionId, runId, claimId: "worker", hasNoDriver: true };
+  }
+
+  /** A worker's next report of a run; undefined: its session has another run, or none. */
+  reportOf(sessionId: SessionId, runId: RunId, content: ReportContent): Command | undefined {
+    const run = this.session(sessionId)?.context.run;
+    return run?.id === runId ? reportAfter(sessionId, runId, run, content) : undefined;
+  }
+
+  /** The report that a stopped attempt has ended, so that its session's next one may begin (rule C16). */
+  stopReportOf(runId: RunId): Command | undefined {
+    const { id, stopping } = this.sessions.find(({ context }) => context.stopping?.runId === runId)?.context ?? {};
+    return id && stopping && reportAfter(id, runId, stopping, { outcome: { kind: "stopped" } });
+  }
+
   /** The turn that runs in the session ends. */
   endTurn(id: string, isFailed: boolean): TimedFact[] {
-    const sessionId = id as SessionId;
-    const { id: runId, attempt, reported } = this.session(id)!.context.run!;
-    const outcome: RunOutcome = isFailed ? TURN_FAILED : { kind: "done" };
-    return this.send({ type: "run.report", sessionId, runId, attempt, n: reported + 1, parts: [], outcome }).facts;
+    const runId = this.session(id)!.context.run!.id;
+    return this.send(this.reportOf(id as SessionId, runId, { outcome: endOf(isFailed) })!).facts;
   }
 
   /** The user cancels the turn that runs in the session, or the first that waits. */

@@ -4,10 +4,9 @@ import { NOTHING_OWED, type Owed } from "./claims.ts";
 import { checkMove, EXPLORED_FROM, firstFloor, type TimedMove, type Violation } from "./exploration.ts";
 import { HourCombinations } from "./hour-combinations.ts";
 import type { ExploredMove } from "./moves.ts";
-import type { PlayedEvent } from "./played-log.ts";
 import { readScript } from "./script.ts";
 import { findScriptFaults } from "./script-names.ts";
-import type { SeenEvent } from "./seen-step.ts";
+import { type SeenEvent, seenEvent } from "./seen-step.ts";
 import { play } from "./simulation.ts";
 import { lapseMs } from "./stepped-floor.ts";
 
@@ -196,12 +195,6 @@ function textOf(move: ExploredMove, totalMs: number): string {
     case "wait":
       return "";
   }
-}
-
-function seenEvent({ type, data, sessionId }: PlayedEvent): SeenEvent[] {
-  if (type === "arbitration") return [{ type: "decision", decision: data }];
-  if (type !== "session_transition") return [];
-  return [{ type: "transition", transition: { ...data, sessionId: sessionId! } }];
 }
 
 /** What a reader sees of the events. Sessions have the number in which they appear. */
