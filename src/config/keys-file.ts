@@ -1,9 +1,8 @@
 import { z } from "zod";
 import { Name } from "../protocol/ids.ts";
 import { readBounded, whyUnreadable } from "./bounded-file.ts";
-import { explain, explainIssues } from "./catalog/explanation.ts";
-import { readYaml } from "./catalog/yaml-text.ts";
-import { type Fault, faultLine, sortFaults } from "./fault.ts";
+import { type Fault, faultLine } from "./fault.ts";
+import { parseYamlFile, withoutValue } from "./yaml-file.ts";
 
 /** An entry of the file. It has a hash instead of the key, so that a reader of the file cannot use it. */
 const KeyEntry = z.strictObject({
@@ -16,7 +15,14 @@ export type KeyEntry = z.infer<typeof KeyEntry>;
 
 /** The maximum number of keys; more callers need a service that issues tokens. */
 const MAX_KEYS = 10_000;
-const KeysFile = z.strictObject({ keys: z.array(KeyEntry).min(1).max(MAX_KEYS) });
+const KeysFile = z.strictObject({ keys: z.array(KeyEntry).min(1).max(MAX_KEYS) }).superRefine(({ keys }, context) => {
+  const seen = new Set<string>();
+  for (const [index, { sha256 }] of keys.entries()) {
+    const path = ["keys", index, "sha256"];
+    if (seen.has(sha256)) context.addIssue({ code: "custom", path, message: "is a duplicate" });
+    seen.add(sha256);
+  }
+});
 /** Enough for ten thousand keys with long names; a larger file is not a keys file. */
 const MAX_KEYS_BYTES = 4_194_304;
 
@@ -26,28 +32,9 @@ export type KeysReading = { ok: true; keys: KeyEntry[] } | { ok: false; faults: 
  * Parse a keys file. Returns all keys, or all faults. Faults never repeat the file's contents: they may include a key.
  */
 export function readKeys(text: string): KeysReading {
-  const yaml = readYaml(text);
-  if (yaml.faults.length === 0 && (yaml.value === undefined || yaml.value === null)) {
-    return refuse("the file is empty: it needs a list of keys");
-  }
-  const file = KeysFile.safeParse(yaml.value, { error: explain });
-  const faults = [...yaml.faults];
-  const addFault = (path: readonly PropertyKey[], on: "key" | "value", message: string) => {
-    const fault = yaml.faultAt(path, on, withoutValue(message));
-    if (fault) faults.push(fault);
-  };
-  if (!file.success && yaml.value !== undefined) {
-    for (const { path, on, message } of explainIssues(file.error.issues)) addFault(path, on, message);
-  }
-  if (file.success) {
-    const seen = new Set<string>();
-    for (const [index, { sha256 }] of file.data.keys.entries()) {
-      if (seen.has(sha256)) addFault(["keys", index, "sha256"], "value", "is a duplicate");
-      seen.add(sha256);
-    }
-    if (faults.length === 0) return { ok: true, keys: file.data.keys };
-  }
-  return { ok: false, faults: sortFaults(faults) };
+  const empty = "the file is empty: it needs a list of keys";
+  const parsing = parseYamlFile(text, KeysFile, { shown: withoutValue, empty });
+  return parsing.ok ? { ok: true, keys: parsing.file.keys } : parsing;
 }
 
 /** Read a keys file. @throws Error that lists every fault with its line and column */
@@ -67,9 +54,6 @@ async function readKeysOf(path: string): Promise<KeysReading> {
     return refuse(error instanceof TypeError ? "the file is not UTF-8 text" : whyUnreadable(error));
   }
 }
-
-/** Remove the file's value from a message: `must be text, not 7` → `must be text`. */
-const withoutValue = (message: string): string => message.replace(/, not .*$/su, "");
 
 function refuse(message: string): KeysReading {
   return { ok: false, faults: [{ line: 1, column: 1, path: "", message }] };

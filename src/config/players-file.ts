@@ -1,6 +1,5 @@
 import { z } from "zod";
 import { AgentId } from "../protocol/ids.ts";
-import { parseYamlFile, readYamlFile, type YamlParsing, type YamlReading } from "./yaml-file.ts";
 
 const Pattern = z.string().min(1).max(256);
 
@@ -36,12 +35,6 @@ export const PlayersFile = z.strictObject({
 });
 export type PlayersFile = z.infer<typeof PlayersFile>;
 export type PlayerMatch = z.infer<typeof Match>;
-
-/** Read a file of players. Never rejects: `faults` are sentences with line and column, all at once. */
-export const readPlayersFile = (path: string): Promise<YamlReading<PlayersFile>> => readYamlFile(path, PlayersFile);
-
-/** Parse the text of a file of players. Returns it, or all its faults. */
-export const parsePlayers = (text: string): YamlParsing<PlayersFile> => parseYamlFile(text, PlayersFile);
 
 /** Whether a text fits a pattern. Upper and lower case are the same. */
 export function fits(pattern: string, text: string): boolean {

@@ -9,6 +9,7 @@ import { type Fault, faultLine, sortFaults } from "./fault.ts";
 import { suggest } from "./nearest.ts";
 import { duration } from "./quantities.ts";
 import { readApart, SMALL_BYTES, UnfinishedReading } from "./reading-thread.ts";
+import { withoutValue } from "./yaml-file.ts";
 
 /** The largest file of webhooks, in bytes. */
 const MAX_FILE_BYTES = 262_144;
@@ -172,9 +173,6 @@ async function withSecrets(
 }
 
 const linesOf = (path: string, faults: readonly Fault[]) => sortFaults(faults).map((fault) => faultLine(path, fault));
-
-/** Remove the file's value from a message: it may be a secret. */
-const withoutValue = (message: string): string => message.replace(/, not .*$/su, "");
 
 function hookOf(entry: z.infer<typeof Hook>, secrets: readonly string[]): Webhook {
   const { name, url, types, agents, users, private_addresses: mayBePrivate, timeout: timeoutMs } = entry;

@@ -3,8 +3,9 @@
 import { z } from "zod";
 import { explain, explainIssues } from "../config/catalog/explanation.ts";
 import { readYaml } from "../config/catalog/yaml-text.ts";
-import { type Fault, sortFaults } from "../config/fault.ts";
+import type { Fault } from "../config/fault.ts";
 import { duration } from "../config/quantities.ts";
+import { parseYamlFile } from "../config/yaml-file.ts";
 import { MAX_CONTENT } from "../protocol/client-message.ts";
 import { OUTCOMES, REASONS } from "../protocol/decision.ts";
 import { AgentId, Name } from "../protocol/ids.ts";
@@ -271,17 +272,12 @@ export function readScript(text: string): ({ ok: true } & ReadScript) | { ok: fa
   if (Buffer.byteLength(text) > MAX_SCRIPT_BYTES) {
     return { ok: false, faults: [{ line: 1, column: 1, path: "", message: "the file is larger than 1 MiB" }] };
   }
-  const yaml = readYaml(text);
-  const file = Script.safeParse(yaml.value, { error: explain });
-  if (file.success && yaml.faults.length === 0) {
-    const top = { line: 1, column: 1, path: "" };
-    const faultAt: ReadScript["faultAt"] = (path, message) =>
-      yaml.faultAt(path, "value", message) ?? { ...top, message };
-    return { ok: true, script: file.data, lineOf: (path) => faultAt(path, "").line, faultAt };
-  }
-  const found = file.success || yaml.value === undefined ? [] : explainIssues(file.error.issues);
-  const located = found.flatMap(({ path, on, message }) => yaml.faultAt(path, on, message) ?? []);
-  return { ok: false, faults: sortFaults([...yaml.faults, ...located]) };
+  const parsing = parseYamlFile(text, Script);
+  if (!parsing.ok) return parsing;
+  const top = { line: 1, column: 1, path: "" };
+  const faultAt: ReadScript["faultAt"] = (path, message) =>
+    parsing.faultAt(path, "value", message) ?? { ...top, message };
+  return { ok: true, script: parsing.file, lineOf: (path) => faultAt(path, "").line, faultAt };
 }
 
 /** Parse what is expected of an agent in a whole play, as a line of a script has it. Returns it, or what is wrong. */

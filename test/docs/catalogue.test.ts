@@ -5,7 +5,8 @@ import { CatalogFile } from "../../src/config/catalog/catalog.ts";
 import { readCatalog } from "../../src/config/catalog/catalog-file.ts";
 import { AgentDefinition, findDefinitionFault } from "../../src/config/catalog/definition.ts";
 import { readKeys } from "../../src/config/keys-file.ts";
-import { parsePlayers } from "../../src/config/players-file.ts";
+import { PlayersFile } from "../../src/config/players-file.ts";
+import { parseYamlFile } from "../../src/config/yaml-file.ts";
 import { mentions, readPage, readPages } from "./page.ts";
 
 /** Each piece of a catalogue on a page, as a separate file: `yaml`, or `yaml agent` for a list of agents. */
@@ -42,7 +43,7 @@ test("the pages of players and the shipped file of players are valid", () => {
   const shown = readPages().flatMap(({ blocks }) => blocks.filter(({ info }) => info === "yaml players"));
   expect(shown).toHaveLength(2);
   for (const text of [readPage("config/players.yaml").text, ...shown.map((block) => block.text)]) {
-    expect(parsePlayers(text)).toMatchObject({ ok: true, file: { notify: true } });
+    expect(parseYamlFile(text, PlayersFile)).toMatchObject({ ok: true, file: { notify: true } });
   }
 });
 

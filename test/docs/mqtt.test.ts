@@ -5,8 +5,9 @@ import { promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
 import { parse } from "yaml";
 import { reportAnnouncement } from "../../src/cli/announce.ts";
-import { parseMqttFile } from "../../src/cli/mqtt/mqtt-file.ts";
+import { MqttFile } from "../../src/cli/mqtt/mqtt-file.ts";
 import { createClient } from "../../src/client/interlock-client.ts";
+import { parseYamlFile } from "../../src/config/yaml-file.ts";
 import { MqttBridge } from "../support/clients/mqtt-bridge.ts";
 import { NodeUnderTest } from "../support/nodes/node-under-test.ts";
 import { testWith } from "../support/programs/suites.ts";
@@ -28,7 +29,7 @@ const textsOf = ({ blocks }: Page, info: string): string[] =>
 test("every file of the bridge on a page is valid", () => {
   const shown = readPages().flatMap((page) => textsOf(page, "yaml mqtt"));
   expect(shown.length).toBeGreaterThan(3);
-  for (const text of shown) expect(parseMqttFile(text)).toMatchObject({ ok: true });
+  for (const text of shown) expect(parseYamlFile(text, MqttFile)).toMatchObject({ ok: true });
 });
 
 /** A node, a broker and a bridge as the page starts them. */

@@ -1,6 +1,5 @@
 import { z } from "zod";
 import { parseDuration } from "../../config/quantities.ts";
-import { parseYamlFile, readYamlFile, type YamlParsing, type YamlReading } from "../../config/yaml-file.ts";
 import {
   AgentId,
   EVERY_ZONE,
@@ -196,12 +195,6 @@ export const MqttFile = z
     }
   });
 export type MqttFile = z.infer<typeof MqttFile>;
-
-/** Read the bridge's file. Never rejects: `faults` are sentences with line and column, all at once. */
-export const readMqttFile = (path: string): Promise<YamlReading<MqttFile>> => readYamlFile(path, MqttFile);
-
-/** Parse its text. Returns it, or all its faults. */
-export const parseMqttFile = (text: string): YamlParsing<MqttFile> => parseYamlFile(text, MqttFile);
 
 /** The floors that the file names, each once. */
 export function floorsOfFile({ floors, flags, players, requests }: MqttFile): string[] {

@@ -6,12 +6,12 @@
 import { bridgeBroker } from "../../../src/cli/mqtt/bridge.ts";
 import type { BrokerMessage, Link, LinkListener, PublishOptions } from "../../../src/cli/mqtt/broker-link.ts";
 import type { KeptDevice } from "../../../src/cli/mqtt/device.ts";
-import type { MqttFile } from "../../../src/cli/mqtt/mqtt-file.ts";
-import { parseMqttFile } from "../../../src/cli/mqtt/mqtt-file.ts";
+import { MqttFile } from "../../../src/cli/mqtt/mqtt-file.ts";
 import { TopicPattern } from "../../../src/cli/mqtt/topics.ts";
 import { plain } from "../../../src/cli/paint.ts";
 import { PlayerLanes } from "../../../src/cli/playing/lanes.ts";
 import { type Client, ClientError } from "../../../src/client/interlock-client.ts";
+import { parseYamlFile } from "../../../src/config/yaml-file.ts";
 import { logPosition, parseLogPosition } from "../../../src/protocol/position.ts";
 import type { Chance } from "../runner/chance.ts";
 
@@ -486,7 +486,10 @@ export class MqttWorld {
         `  - { id: ${id}, agent: music_agent, user: house, zone: ${id}, playing: { topic: ${id}/state, is: playing }, alive: { topic: ${id}/online, is: online }, pause: { topic: ${id}/cmd, payload: pause }, play: { topic: ${id}/cmd, payload: play }${id === "bath" ? "" : `, volume: { topic: ${id}/volume/set, from_db: percent }`} }`,
     );
     const flag = "  - { topic: night, value: { is: ON }, floor: u:house/kitchen, flag: night }";
-    const reading = parseMqttFile(`broker: { url: "mqtt://b" }\nflags:\n${flag}\nplayers:\n${entries.join("\n")}\n`);
+    const reading = parseYamlFile(
+      `broker: { url: "mqtt://b" }\nflags:\n${flag}\nplayers:\n${entries.join("\n")}\n`,
+      MqttFile,
+    );
     if (!reading.ok) throw new Error(JSON.stringify(reading.faults));
     this.file = reading.file;
     this.#expiring = setInterval(() => this.node.isUp && this.node.expire(), 500);

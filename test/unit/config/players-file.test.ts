@@ -2,7 +2,8 @@ import { expect, test } from "vitest";
 import { isOfName, isOfProcess, matchesPlayer, matchesStream } from "../../../src/cli/players/bridged-player.ts";
 import type { MprisPlayer } from "../../../src/cli/players/mpris.ts";
 import type { SoundStream } from "../../../src/cli/players/sound-streams.ts";
-import { fits, parsePlayers } from "../../../src/config/players-file.ts";
+import { fits, PlayersFile } from "../../../src/config/players-file.ts";
+import { parseYamlFile } from "../../../src/config/yaml-file.ts";
 
 const MPV: MprisPlayer = {
   owner: ":1.7",
@@ -51,7 +52,7 @@ test("a stream is that of a player if its process is the player's or a child of 
 
 test("all faults of a file are named with their places", () => {
   const faults = (text: string) => {
-    const reading = parsePlayers(text);
+    const reading = parseYamlFile(text, PlayersFile);
     return reading.ok ? [] : reading.faults.map(({ line, message }) => `${line} ${message}`);
   };
   expect(faults("players: [{ match: { mpris: mpv }, agent: music_agent }]")).toEqual([]);

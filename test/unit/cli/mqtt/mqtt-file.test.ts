@@ -1,5 +1,9 @@
 import { expect, test } from "vitest";
-import { floorsOfFile, parseMqttFile } from "../../../../src/cli/mqtt/mqtt-file.ts";
+import { floorsOfFile, MqttFile } from "../../../../src/cli/mqtt/mqtt-file.ts";
+import { parseYamlFile } from "../../../../src/config/yaml-file.ts";
+
+const parseMqttFile = (text: string) => parseYamlFile(text, MqttFile);
+
 import { mqttSchema } from "../../../../src/cli/mqtt/published.ts";
 import { readPage } from "../../../docs/page.ts";
 

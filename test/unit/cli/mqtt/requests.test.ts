@@ -4,14 +4,18 @@ import { once } from "node:events";
 import { expect, test } from "vitest";
 import { expiringWrites } from "../../../../src/cli/mqtt/expiring-writes.ts";
 import { Misfits } from "../../../../src/cli/mqtt/misfits.ts";
-import { parseMqttFile } from "../../../../src/cli/mqtt/mqtt-file.ts";
+import { MqttFile } from "../../../../src/cli/mqtt/mqtt-file.ts";
 import { Requests } from "../../../../src/cli/mqtt/requests.ts";
 import { createClient } from "../../../../src/client/interlock-client.ts";
+import { parseYamlFile } from "../../../../src/config/yaml-file.ts";
 
-const FILE = parseMqttFile(`
+const FILE = parseYamlFile(
+  `
 broker: { url: "mqtt://broker" }
 requests: [{ topic: "in/+user/request", agents: [bell] }]
-`);
+`,
+  MqttFile,
+);
 if (!FILE.ok) throw new Error(JSON.stringify(FILE.faults));
 const { requests: entries } = FILE.file;
 const SESSION = { id: "s1", userId: "ann", agentId: "bell", floorId: "u:ann", state: "active" };
