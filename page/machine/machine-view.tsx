@@ -1,5 +1,6 @@
 import { data as charts } from "virtual:charts";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { sessionsOn } from "../../src/client/floor-after.ts";
 import type { Session } from "../../src/protocol/session.ts";
 import type { FloorPicture } from "../log/floor-picture.ts";
 import { type Here, useHere } from "../moment/here.tsx";
@@ -30,7 +31,7 @@ export function MachineView() {
   const { say } = useWords();
   const here = useHere();
   const { floorId, floor, sessionId } = here;
-  const present = presentOn(floor);
+  const present = floor ? sessionsOn(floor) : [];
   const chosen = sessionId ?? (present[0] ?? here.newestSessions(1)[0])?.id;
   const session =
     chosen === undefined ? undefined : (present.find(({ id }) => id === chosen) ?? here.sessionThen(chosen));
@@ -65,13 +66,9 @@ function absenceOf({ log, isLive }: Here): WordKey {
   return isLive ? "session.foreign" : "session.notthen";
 }
 
-/** The sessions of the stack and of the queue. */
-const presentOn = (floor: FloorPicture | undefined): Session[] =>
-  floor ? [...(floor.holder ? [floor.holder] : []), ...floor.ducked, ...floor.paused, ...floor.queued] : [];
-
 /** Present sessions first, then the newest ones. */
 function choicesOf({ floor, newestSessions }: Here): Session[] {
-  const known = new Map(presentOn(floor).map((session) => [session.id, session]));
+  const known = new Map((floor ? sessionsOn(floor) : []).map((session) => [session.id, session]));
   for (const session of newestSessions(MAX_CHOICES)) if (!known.has(session.id)) known.set(session.id, session);
   return [...known.values()].slice(0, MAX_CHOICES);
 }

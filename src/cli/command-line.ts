@@ -1,5 +1,7 @@
 import { Argument, type Command, InvalidArgumentError, Option } from "commander";
+import type { ZodType } from "zod";
 import { parseDuration } from "../config/quantities.ts";
+import { FLOOR_FORMS, FloorId } from "../protocol/ids.ts";
 import { LANGUAGES } from "./language.ts";
 
 /** The exit code for an invalid command line, and for an output that cannot be written. */
@@ -66,6 +68,19 @@ export function durationMs(text: string): number {
   if (ms !== undefined) return ms;
   throw new InvalidArgumentError("It is a whole number and ms, s, m, h or d, as in 30s.");
 }
+
+/** A parser of what one of these schemas takes. @param fault what it says of anything else */
+export const oneOf =
+  (fault: string, ...schemas: readonly ZodType<string>[]) =>
+  (text: string): string => {
+    if (schemas.some((schema) => schema.safeParse(text).success)) return text;
+    throw new InvalidArgumentError(fault);
+  };
+
+export const floorIdOf = oneOf(`A floor is ${FLOOR_FORMS}.`, FloorId);
+
+/** A parser of an option that may be repeated, and takes one value each time: the next word may be the file. */
+export const collect = (value: string, others: readonly string[] = []): string[] => [...others, value];
 
 export const nodeUrl = () => new Argument("[url]", "the address of the node").default(LOCAL_NODE).argParser(nodeUrlOf);
 

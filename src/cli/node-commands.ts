@@ -5,8 +5,10 @@ import { RUN_STATES } from "../protocol/listed-run.ts";
 import {
   type CommandLine,
   durationMs,
+  floorIdOf,
   languageOption,
   numberFrom,
+  oneOf,
   someText,
   TOKEN_NOTE,
   untilStopped,
@@ -88,7 +90,7 @@ export function addNodeCommands({ add, end, stdout }: CommandLine): void {
   runs
     .command("cancel")
     .description("Cancel a run that has not ended; a turn that has not begun is withdrawn.")
-    .argument("<run>", "its id, as `interlock runs` prints it", runId)
+    .argument("<run>", "its id, as `interlock runs` prints it", oneOf("It is a run's id.", RunId))
     .addOption(urlOption())
     .option("--json", "print the facts as JSON")
     .showHelpAfterError("See interlock runs cancel --help")
@@ -103,7 +105,11 @@ export function addNodeCommands({ add, end, stdout }: CommandLine): void {
     });
 
   report("why", "Tell why a session is silent, or what happened on a floor, and what would let the session through.")
-    .argument("<session|floor>", `a session's id, or a floor: ${FLOOR_FORMS}`, sessionOrFloor)
+    .argument(
+      "<session|floor>",
+      `a session's id, or a floor: ${FLOOR_FORMS}`,
+      oneOf(`It is a session's id, or a floor: ${FLOOR_FORMS}.`, SessionId, FloorId),
+    )
     .option("--limit <number>", "the maximum number of lines of the story", numberFrom(1, 1_000), 20)
     .addOption(languageOption("the language of the sentences; default: that of the terminal"))
     .action(async (what: string, options: NodeOptions & { limit: number }) => {
@@ -166,7 +172,7 @@ export function addNodeCommands({ add, end, stdout }: CommandLine): void {
     .argument("[file]", "a new file; default: stdout")
     .requiredOption("--logs", "what is written: logs, at present the only choice")
     .option("--since <duration>", "how old the oldest event may be, as in 30d; default: all that are kept", durationMs)
-    .option("--floor <id>", `only this floor: ${FLOOR_FORMS}`, floorId)
+    .option("--floor <id>", `only this floor: ${FLOOR_FORMS}`, floorIdOf)
     .addOption(urlOption())
     .action(async (file: string | undefined, options: { url: string; since?: number; floor?: string }) => {
       const { exportLogs } = await import("./export-logs.ts");
@@ -183,19 +189,4 @@ export function addNodeCommands({ add, end, stdout }: CommandLine): void {
       const { runForget } = await import("./forget.ts");
       end(await runForget(user, options, process));
     });
-}
-
-function floorId(id: string): string {
-  if (FloorId.safeParse(id).success) return id;
-  throw new InvalidArgumentError(`A floor is ${FLOOR_FORMS}.`);
-}
-
-function runId(id: string): string {
-  if (RunId.safeParse(id).success) return id;
-  throw new InvalidArgumentError("It is a run's id.");
-}
-
-function sessionOrFloor(what: string): string {
-  if (SessionId.safeParse(what).success || FloorId.safeParse(what).success) return what;
-  throw new InvalidArgumentError(`It is a session's id, or a floor: ${FLOOR_FORMS}.`);
 }

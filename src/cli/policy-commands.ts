@@ -3,7 +3,7 @@ import { withSecretFiles } from "../config/secret-files.ts";
 import { readSettings } from "../config/settings.ts";
 import { minuteOf } from "../shared/wall-clock.ts";
 import type { MatrixFormat } from "./check/matrix-text.ts";
-import { type CommandLine, durationMs, numberFrom, someText } from "./command-line.ts";
+import { type CommandLine, collect, durationMs, numberFrom, someText } from "./command-line.ts";
 import { printLines } from "./printed-lines.ts";
 import type { SimulationFormat } from "./simulate.ts";
 
@@ -141,9 +141,6 @@ export function addPolicyCommands({ add, end }: Pick<CommandLine, "add" | "end">
       );
     });
 }
-
-/** An option that may be repeated, and takes one value each time: the next word may be the file. */
-const collect = (value: string, others: string[] = []): string[] => [...others, value];
 
 /** The largest number of sessions, and of seconds. */
 const MAX_COUNT = 100_000;

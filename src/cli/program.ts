@@ -1,9 +1,11 @@
-import { type Command, InvalidArgumentError, Option } from "commander";
+import { type Command, Option } from "commander";
 import { SETTINGS } from "../config/settings.ts";
-import { FLOOR_FORMS, FloorId } from "../protocol/ids.ts";
+import { FLOOR_FORMS } from "../protocol/ids.ts";
 import { VERSION } from "../system/version.ts";
 import {
   type CommandLine,
+  collect,
+  floorIdOf,
   languageOption,
   NO_READER,
   nodeUrl,
@@ -118,7 +120,7 @@ export function createProgram(stdout: Stdout): Command {
     .option(
       "--floor <id>",
       `a floor to show, as ${FLOOR_FORMS}; may be repeated; default: all that are in use, now and later`,
-      floorIds,
+      (id: string, others?: string[]) => collect(floorIdOf(id), others),
     )
     .option("--port <port>", "the port for readers; 0 picks a free one", numberFrom(0, 65_535), 8081)
     .action(async (url: string, { floor = [], port }: { floor?: string[]; port: number }) => {
@@ -172,9 +174,4 @@ export function createProgram(stdout: Stdout): Command {
   addNodeCommands(line);
   addFileCommands(line);
   return program;
-}
-
-function floorIds(floorId: string, others: string[] = []): string[] {
-  if (FloorId.safeParse(floorId).success) return [...others, floorId];
-  throw new InvalidArgumentError(`A floor is ${FLOOR_FORMS}.`);
 }

@@ -1,7 +1,7 @@
-import { describeRefusal, loadCatalog } from "../config/catalog/catalog-file.ts";
 import { type Proof, type ProofOutcome, prove, type Round } from "../policy/proof.ts";
 import { type Paint, paintFor } from "./paint.ts";
 import { counted, type Output, printLines } from "./printed-lines.ts";
+import { catalogOrCode } from "./read-catalog.ts";
 import { wrapToWidth } from "./text-width.ts";
 
 export interface ProveOptions {
@@ -43,12 +43,8 @@ const VARIED: Readonly<Record<Round["scope"], string>> = {
  *   not enough was explored; 4 if the prover itself is at fault
  */
 export async function proveCatalog(path: string, out: Output, options: ProveOptions): Promise<number> {
-  const reading = await loadCatalog(path);
-  if (!reading.ok) {
-    printLines(out, describeRefusal(path, reading));
-    return reading.unreadable ? 2 : 1;
-  }
-  const { catalog } = reading;
+  const catalog = await catalogOrCode(path, (line) => printLines(out, [line]));
+  if (typeof catalog === "number") return catalog;
   const { sessions, seconds, env, progress } = options;
   const paint = paintFor(out, env);
   const meter = meterOn(progress);

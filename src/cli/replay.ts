@@ -1,7 +1,6 @@
 import type { LoggedServerEvent } from "../client/server-event.ts";
 import { whyUnreadable } from "../config/bounded-file.ts";
 import type { Catalog } from "../config/catalog/catalog.ts";
-import { describeRefusal, loadCatalog } from "../config/catalog/catalog-file.ts";
 import { type Check, checkPlay, durationText } from "../policy/expectations.ts";
 import { type ReplayOptions, replayFloor } from "../policy/replay/replay.ts";
 import {
@@ -14,8 +13,9 @@ import { type PlayExpectation, readExpectation } from "../policy/script.ts";
 import type { AgentTally } from "../protocol/replay.ts";
 import { layOut } from "./line-layout.ts";
 import { narrate } from "./narration.ts";
-import { type Paint, paintFor } from "./paint.ts";
+import { type Paint, paintFor, plain } from "./paint.ts";
 import { type Output, printJson, printLines } from "./printed-lines.ts";
+import { catalogOrCode } from "./read-catalog.ts";
 import { LogFault, readSavedLogs } from "./saved-logs.ts";
 import { cutToWidth, wrapToWidth } from "./text-width.ts";
 
@@ -100,12 +100,9 @@ async function replayFile(
 async function readCatalogs(paths: readonly string[], fail: Fail): Promise<Catalog[] | number> {
   const catalogs: Catalog[] = [];
   for (const path of paths) {
-    const reading = await loadCatalog(path);
-    if (!reading.ok) {
-      for (const line of describeRefusal(path, reading)) fail(line);
-      return reading.unreadable ? 2 : 1;
-    }
-    catalogs.push(reading.catalog);
+    const catalog = await catalogOrCode(path, fail);
+    if (typeof catalog === "number") return catalog;
+    catalogs.push(catalog);
   }
   return catalogs;
 }
@@ -194,11 +191,9 @@ function storyOf(events: readonly LoggedServerEvent[], at: number): string[] {
   const narrated = narrate(events, [], (agentId) => agentId);
   const lines = narrated.filter((line) => line.at === at && line.text !== "…");
   const timeOf = (time: number) => new Date(time).toISOString().slice(11, 19);
-  const layout = { width: WIDTH - 12, maxLines: 2, timeOf, nameOf: (name: string) => name, paint: plainPaint };
+  const layout = { width: WIDTH - 12, maxLines: 2, timeOf, nameOf: (name: string) => name, paint: plain };
   return layOut(lines, layout).slice(0, MAX_STORY);
 }
-
-const plainPaint: Paint = (_, text) => text;
 
 const COLUMNS = ["asked", "granted", "refused", "waited", "in front", "beneath", "silent", "longest"] as const;
 

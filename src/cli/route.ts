@@ -1,6 +1,6 @@
-import { describeRefusal, loadCatalog } from "../config/catalog/catalog-file.ts";
 import { type RouteQuestion, route } from "../routing/route.ts";
 import { type Output, printLines } from "./printed-lines.ts";
+import { catalogOrCode } from "./read-catalog.ts";
 
 /**
  * `interlock route SENTENCE [file]`: which agent hears a sentence, by a catalogue alone. What only a floor or a router
@@ -9,12 +9,8 @@ import { type Output, printLines } from "./printed-lines.ts";
  * @returns the exit code: 0; 1 for a catalogue with faults; 2 if it cannot be read
  */
 export async function routeSentence(sentence: string, path: string, out: Output, asJson: boolean): Promise<number> {
-  const reading = await loadCatalog(path);
-  if (!reading.ok) {
-    printLines(out, describeRefusal(path, reading));
-    return reading.unreadable ? 2 : 1;
-  }
-  const { catalog } = reading;
+  const catalog = await catalogOrCode(path, (line) => printLines(out, [line]));
+  if (typeof catalog === "number") return catalog;
   const open: RouteQuestion[] = [];
   const steps = route(catalog, sentence, { isOperator: true });
   let step = steps.next();

@@ -3,7 +3,7 @@ import { dirname, resolve } from "node:path";
 import { SAVED_LOG } from "../client/saved-log.ts";
 import { readBounded, whyUnreadable } from "../config/bounded-file.ts";
 import type { Catalog } from "../config/catalog/catalog.ts";
-import { describeRefusal, loadCatalog, readCatalog } from "../config/catalog/catalog-file.ts";
+import { describeRefusal, readCatalog } from "../config/catalog/catalog-file.ts";
 import { faultLine } from "../config/fault.ts";
 import { durationText } from "../policy/expectations.ts";
 import type { PlayedEvent } from "../policy/played-log.ts";
@@ -16,6 +16,7 @@ import { layOut } from "./line-layout.ts";
 import { narrate } from "./narration.ts";
 import { type Paint, paintFor } from "./paint.ts";
 import { counted, type Output, printLines } from "./printed-lines.ts";
+import { catalogOrCode } from "./read-catalog.ts";
 import { wrapToWidth } from "./text-width.ts";
 import { drawLegend, drawTimeline, readTimeline, type Timeline } from "./timeline.ts";
 import { drawSvg } from "./timeline-svg.ts";
@@ -56,13 +57,10 @@ export async function simulate(
   const { catalogPath, usualPath, format, env } = options;
   const named = read.script.catalogue;
   const beside = named === undefined ? usualPath : resolve(dirname(path), named);
-  const reading = await loadCatalog(catalogPath ?? beside);
-  if (!reading.ok) {
-    for (const line of describeRefusal(catalogPath ?? beside, reading)) fail(line);
-    return reading.unreadable ? 2 : 1;
-  }
+  const catalog = await catalogOrCode(catalogPath ?? beside, fail);
+  if (typeof catalog === "number") return catalog;
   const load = (file: string): Catalog => loadNow(resolve(dirname(path), file));
-  const played = tryToPlay(path, read, { catalog: reading.catalog, load }, fail);
+  const played = tryToPlay(path, read, { catalog, load }, fail);
   if (!played) return 1;
   printLines(out, drawn(read.script, played, format, paintFor(out, env)));
   const broken = played.checks.filter(({ fault }) => fault !== undefined);

@@ -1,7 +1,7 @@
 import { arbiterMachine } from "../actors/floor/arbiter-machine.ts";
 import { sessionMachine } from "../actors/session/session-machine.ts";
 import type { FloorView } from "../client/answers.ts";
-import { floorAfter, sessionAfter, sessionBefore, UNUSED_FLOOR } from "../client/floor-after.ts";
+import { floorAfter, sessionAfter, sessionBefore, sessionsOn, UNUSED_FLOOR } from "../client/floor-after.ts";
 import type { ServerEvent, ServerEventOf } from "../client/server-event.ts";
 import type { EventType } from "../protocol/event.ts";
 import type { FloorEventType } from "../protocol/event-logs.ts";
@@ -55,12 +55,10 @@ export class StatelyFeed {
   }
 
   /** Reset to a floor view that was read from the node. Returns the messages that replace what readers know. */
-  begin({ holder, ducked = [], paused, queued, reserved }: Omit<FloorView, "position">) {
+  begin(floor: Omit<FloorView, "position">) {
     this.#sessions.clear();
-    for (const session of [...(holder ? [holder] : []), ...ducked, ...paused, ...queued]) {
-      this.#sessions.set(session.id, session);
-    }
-    this.#floor = { ...UNUSED_FLOOR, holder: holder?.id, reserved };
+    for (const session of sessionsOn(floor)) this.#sessions.set(session.id, session);
+    this.#floor = { ...UNUSED_FLOOR, holder: floor.holder?.id, reserved: floor.reserved };
     return this.actors;
   }
 

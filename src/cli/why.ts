@@ -1,5 +1,6 @@
 import type { FloorView } from "../client/answers.ts";
 import type { Client } from "../client/client.ts";
+import { sessionsOn } from "../client/floor-after.ts";
 import type { LoggedServerEvent } from "../client/server-event.ts";
 import type { Decision } from "../protocol/decision.ts";
 import type { ListedRun } from "../protocol/listed-run.ts";
@@ -127,9 +128,7 @@ const isInStory = ({ type }: LoggedServerEvent) => IN_STORY.has(type);
 
 function storyOf({ view, session, events, nameOf, language }: Story): NarratedLine[] {
   const narrator = new Narrator(nameOf, language);
-  const { holder, ducked = [], paused, queued } = view;
-  for (const each of [...(holder ? [holder] : []), ...ducked, ...paused, ...queued, ...(session ? [session] : [])])
-    narrator.meet(each.id, each.agentId);
+  for (const { id, agentId } of [...sessionsOn(view), ...(session ? [session] : [])]) narrator.meet(id, agentId);
   return events.flatMap((event): NarratedLine[] => {
     if (event.type === "session_transition" && event.data.by)
       narrator.meet(event.data.by.sessionId, event.data.by.agentId);

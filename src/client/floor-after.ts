@@ -25,6 +25,19 @@ export interface FollowedFloor {
 
 const MAX_DECISIONS = 50;
 
+/** The sessions on a floor, those that are heard first. */
+export const sessionsOn = ({
+  holder,
+  ducked = [],
+  paused,
+  queued,
+}: {
+  readonly holder: Session | null;
+  readonly ducked?: readonly Session[] | undefined;
+  readonly paused: readonly Session[];
+  readonly queued: readonly Session[];
+}): Session[] => [...(holder ? [holder] : []), ...ducked, ...paused, ...queued];
+
 /** A floor on which nothing has happened. */
 export const UNUSED_FLOOR: FollowedFloor = {
   holder: undefined,

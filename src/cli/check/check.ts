@@ -1,10 +1,10 @@
 import { createRegistry } from "../../agents/registry.ts";
 import type { Catalog } from "../../config/catalog/catalog.ts";
-import { describeRefusal, loadCatalog } from "../../config/catalog/catalog-file.ts";
 import { type Circumstances, findStrays } from "../../policy/circumstances.ts";
 import { whyNoMatrix } from "../../policy/matrix.ts";
 import { SystemClock } from "../../system/system-clock.ts";
 import { counted, type Output, printLines } from "../printed-lines.ts";
+import { catalogOrCode } from "../read-catalog.ts";
 import { wrapToWidth } from "../text-width.ts";
 import { differenceText } from "./difference-text.ts";
 import { findIdleSettings } from "./idle-settings.ts";
@@ -53,7 +53,7 @@ export async function checkCatalog(
   { strict = false, matrix }: CheckOptions = {},
 ): Promise<number> {
   const print = (line: string) => printLines(out, linesOf(line, out));
-  const read = await readOrRefuse(path, print);
+  const read = await catalogOrCode(path, print);
   if (typeof read === "number") return read;
   if (matrix) return printMatrix(read, path, matrix, out);
   print(`${path}: ${counted(read.agents.size, "agent")}, no faults, hash ${read.hash}`);
@@ -82,17 +82,9 @@ function linesOf(sentence: string, { isTTY }: Output): string[] {
   return [first, ...rest.map((line) => INDENT + line)];
 }
 
-/** The catalogue of a file; or the exit code, once its faults are printed. */
-async function readOrRefuse(path: string, print: (line: string) => void): Promise<Catalog | number> {
-  const reading = await loadCatalog(path);
-  if (reading.ok) return reading.catalog;
-  for (const line of describeRefusal(path, reading)) print(line);
-  return reading.unreadable ? 2 : 1;
-}
-
 async function printMatrix(catalog: Catalog, path: string, query: ShownMatrix, out: Output): Promise<number> {
   const print = (line: string) => printLines(out, linesOf(line, out));
-  const other = query.diff === undefined ? undefined : await readOrRefuse(query.diff, print);
+  const other = query.diff === undefined ? undefined : await catalogOrCode(query.diff, print);
   if (typeof other === "number") return other;
   const checked = [{ path, catalog }, ...(other ? [{ path: query.diff!, catalog: other }] : [])];
   const tooLarge = checked.flatMap(({ path: file, catalog: each }) => {

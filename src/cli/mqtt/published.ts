@@ -1,9 +1,9 @@
 /** What the bridge publishes: a JSON object for each topic, by these schemas. */
 
 import { z } from "zod";
+import { sessionsOn } from "../../client/floor-after.ts";
 import type { FloorView } from "../../client/interlock-client.ts";
 import { type Decision, OUTCOMES, REASONS } from "../../protocol/decision.ts";
-import type { Session } from "../../protocol/session.ts";
 import { encodeLevel } from "./topics.ts";
 
 const Level = z.number().min(-60).max(0).meta({ description: "dB relative to its own volume; 0 is as loud as ever" });
@@ -93,14 +93,6 @@ export function mqttSchema(): Record<string, unknown> {
   };
 }
 
-/** The sessions of a floor, those that are heard first. */
-export const sessionsOf = ({ holder, ducked = [], paused, queued }: FloorView): Session[] => [
-  ...(holder ? [holder] : []),
-  ...ducked,
-  ...paused,
-  ...queued,
-];
-
 /**
  * The retained topics of a floor.
  * @param base of the floor, without a `/` at its end
@@ -123,7 +115,7 @@ export function topicsOfFloor(
   put("heard", {
     heard: heard.map(({ agentId, id, level = 0 }) => ({ agent: agentId, sessionId: id, level })),
   } satisfies z.infer<typeof Heard>);
-  for (const { id, agentId, state, level = 0, title } of sessionsOf(floor)) {
+  for (const { id, agentId, state, level = 0, title } of sessionsOn(floor)) {
     if (state === "archived") continue;
     const because = reasons.get(id) ?? null;
     put(`session/${encodeLevel(id)}`, { agent: agentId, state, level, title, because } satisfies z.infer<
