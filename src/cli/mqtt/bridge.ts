@@ -203,6 +203,8 @@ class Bridge {
     if (this.#wasDown !== false) lanes.say("the broker is there");
     this.#wasDown = false;
     for (const timer of this.#lost.splice(0)) clearTimeout(timer);
+    // Before anything is published on this connection: the broker has that.
+    this.#states.forget();
     try {
       await this.#subscribe(link);
       await this.#learn(link);
@@ -242,7 +244,6 @@ class Bridge {
     const kept = [`${file.prefix}/floor/#`, discoveryFilter(file.name)];
     const token = randomUUID();
     const sync = `${this.#base}/sync`;
-    this.#states.forget();
     const arrived = new Promise<void>((resolve) => {
       this.#synced = { token, resolve };
     });
