@@ -41,7 +41,8 @@ export const densityIndex = () =>
     },
   );
 
-const isBadEvent = (event: LogEvent): boolean =>
+/** Whether an event is a refusal or a failure. */
+export const isBadEvent = (event: LogEvent): boolean =>
   event.type === "error" || (event.type === "arbitration" && event.data.outcome === "rejected");
 
 function joinTo(stretch: Stretch, { count, endAt, isBad }: Stretch): void {

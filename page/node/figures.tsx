@@ -3,6 +3,7 @@ import type { WordKey } from "../words/en.ts";
 import { useWords } from "../words/words.tsx";
 import { largestBound, quantile, type Sample, total } from "./metrics-text.ts";
 import styles from "./node.module.css";
+import { perSecond } from "./roll-called.ts";
 import { Sparkline } from "./sparkline.tsx";
 
 /** A node's metrics at a moment. */
@@ -175,12 +176,10 @@ function Trouble({ title, isBad, count, lately = 0 }: TroubleProps) {
   );
 }
 
-/** A counter decreased because the node restarted: the rate in between is unknown. */
 function ratesOf(readings: readonly Counted[], figure: Figure): number[] {
-  return readings.slice(1).map((reading, index) => {
-    const before = readings[index]!;
-    if (!reading.samples || !before.samples) return 0;
-    const grown = (figure(reading.samples) ?? 0) - (figure(before.samples) ?? 0);
-    return Math.max(0, grown) / Math.max(0.001, (reading.at - before.at) / 1_000);
+  const counts = readings.map(({ at, samples }) => samples && { at, count: figure(samples) ?? 0 });
+  return counts.slice(1).map((now, index) => {
+    const before = counts[index];
+    return now && before ? perSecond(before, now) : 0;
   });
 }

@@ -19,5 +19,9 @@ export function rateOf(
   });
   const [before, now] = reports.slice(-2);
   if (!before || !now) return undefined;
-  return Math.max(0, now.count - before.count) / Math.max(0.001, (now.at - before.at) / 1_000);
+  return perSecond(before, now);
 }
+
+/** The rate of a counter between two readings; 0 if it decreased, because the node has started again. */
+export const perSecond = (before: { at: number; count: number }, now: { at: number; count: number }): number =>
+  Math.max(0, now.count - before.count) / Math.max(0.001, (now.at - before.at) / 1_000);

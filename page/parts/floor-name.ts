@@ -17,7 +17,8 @@ export function floorIdOf(userId: string, zone: string): string {
   return `u:${encodeURIComponent(userId)}${zone === "" ? "" : `/${encodeURIComponent(zone)}`}`;
 }
 
-function decode(text: string): string {
+/** A typed address may not be a valid encoding. */
+export function decode(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {

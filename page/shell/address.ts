@@ -1,5 +1,6 @@
 import { useSyncExternalStore } from "react";
 import { Watchers } from "../../src/client/watchers.ts";
+import { decode } from "../parts/floor-name.ts";
 
 /**
  * The page's location: `#/name/rest?query`. Paths of the URL itself belong to the API. The address contains the whole
@@ -56,13 +57,4 @@ function watchHash(watcher: () => void): () => void {
     leave();
     removeEventListener("hashchange", watcher);
   };
-}
-
-/** A typed address may not be a valid encoding. */
-function decode(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text;
-  }
 }

@@ -1,4 +1,5 @@
 import { useState } from "react";
+import { isBadEvent } from "../log/log-density.ts";
 import { type LogEvent, timeOf } from "../log/log-event.ts";
 import { LogIndex } from "../log/log-index.ts";
 import { useHere } from "../moment/here.tsx";
@@ -78,7 +79,7 @@ const timesIndex = () =>
     () => ({ at: [], isBad: [] }),
     ({ at, isBad }, event: LogEvent) => {
       at.push(timeOf(event));
-      isBad.push(event.type === "error" || (event.type === "arbitration" && event.data.outcome === "rejected"));
+      isBad.push(isBadEvent(event));
     },
   );
 

@@ -7,7 +7,7 @@ import { describeRefusal, readCatalog } from "../config/catalog/catalog-file.ts"
 import { faultLine } from "../config/fault.ts";
 import { durationText } from "../policy/expectations.ts";
 import type { PlayedEvent } from "../policy/played-log.ts";
-import { type ReadScript, readScript, type Script } from "../policy/script.ts";
+import { MAX_SCRIPT_BYTES, type ReadScript, readScript, type Script } from "../policy/script.ts";
 import { cataloguesIn, findScriptFaults } from "../policy/script-names.ts";
 import { type Play, type PlayOptions, play, ScriptFault } from "../policy/simulation.ts";
 import { visibleJson } from "../shared/text.ts";
@@ -37,7 +37,6 @@ const MAX_LINES = 4;
 /** The maximum number of lines of what happened, and lanes, that text shows; a long play is only summed up. */
 const MAX_EVENTS_SHOWN = 200;
 const MAX_LANES = 40;
-const MAX_SCRIPT_BYTES = 1_048_576;
 
 /**
  * `interlock simulate <script>`: play a script on a virtual clock, and print what happened.

@@ -265,7 +265,7 @@ export interface ReadScript {
   readonly faultAt: (path: readonly PropertyKey[], message: string) => Fault;
 }
 
-const MAX_SCRIPT_BYTES = 1_048_576;
+export const MAX_SCRIPT_BYTES = 1_048_576;
 
 /** Parse a script. Returns it, or all its faults at once. */
 export function readScript(text: string): ({ ok: true } & ReadScript) | { ok: false; faults: Fault[] } {

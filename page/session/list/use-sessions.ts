@@ -2,6 +2,7 @@ import { useDeferredValue, useEffect, useMemo, useRef, useState } from "react";
 import type { Session, SessionState } from "../../../src/protocol/session.ts";
 import { useClient } from "../../../src/react/hooks.ts";
 import { useHere } from "../../moment/here.tsx";
+import { userOfFloor } from "../../parts/floor-name.ts";
 import { usePaced } from "../../parts/use-paced.ts";
 
 /** Sessions per request. */
@@ -52,7 +53,7 @@ export function useSessions({ q: words, state, withArchived }: SessionFilter) {
   const [found, setFound] = useState<Found>();
   const [failure, setFailure] = useState<Error>();
   const [pages, setPages] = useState(1);
-  const user = /^u:([^/]*)/.exec(floorId)?.[1];
+  const user = userOfFloor(floorId)?.userId;
   const { revision } = log;
   const refresh = useRef<() => void>(undefined);
   // biome-ignore lint/correctness/useExhaustiveDependencies: another filter begins at its first page.
@@ -65,7 +66,7 @@ export function useSessions({ q: words, state, withArchived }: SessionFilter) {
       includeArchived: withArchived,
       ...(q.trim() !== "" && { q }),
       ...(state !== "" && { state }),
-      ...(user !== undefined && { userId: decodeURIComponent(user) }),
+      ...(user !== undefined && { userId: user }),
     };
     const read = async () => {
       const read: Session[] = [];
