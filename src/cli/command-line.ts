@@ -77,7 +77,7 @@ export const oneOf =
     throw new InvalidArgumentError(fault);
   };
 
-export const floorIdOf = oneOf(`A floor is ${FLOOR_FORMS}.`, FloorId);
+export const floorArgument = oneOf(`A floor is ${FLOOR_FORMS}.`, FloorId);
 
 /** A parser of an option that may be repeated, and takes one value each time: the next word may be the file. */
 export const collect = (value: string, others: readonly string[] = []): string[] => [...others, value];

@@ -5,7 +5,7 @@ import { RUN_STATES } from "../protocol/listed-run.ts";
 import {
   type CommandLine,
   durationMs,
-  floorIdOf,
+  floorArgument,
   languageOption,
   numberFrom,
   oneOf,
@@ -172,7 +172,7 @@ export function addNodeCommands({ add, end, stdout }: CommandLine): void {
     .argument("[file]", "a new file; default: stdout")
     .requiredOption("--logs", "what is written: logs, at present the only choice")
     .option("--since <duration>", "how old the oldest event may be, as in 30d; default: all that are kept", durationMs)
-    .option("--floor <id>", `only this floor: ${FLOOR_FORMS}`, floorIdOf)
+    .option("--floor <id>", `only this floor: ${FLOOR_FORMS}`, floorArgument)
     .addOption(urlOption())
     .action(async (file: string | undefined, options: { url: string; since?: number; floor?: string }) => {
       const { exportLogs } = await import("./export-logs.ts");

@@ -5,7 +5,7 @@ import { VERSION } from "../system/version.ts";
 import {
   type CommandLine,
   collect,
-  floorIdOf,
+  floorArgument,
   languageOption,
   NO_READER,
   nodeUrl,
@@ -120,7 +120,7 @@ export function createProgram(stdout: Stdout): Command {
     .option(
       "--floor <id>",
       `a floor to show, as ${FLOOR_FORMS}; may be repeated; default: all that are in use, now and later`,
-      (id: string, others?: string[]) => collect(floorIdOf(id), others),
+      (id: string, others?: string[]) => collect(floorArgument(id), others),
     )
     .option("--port <port>", "the port for readers; 0 picks a free one", numberFrom(0, 65_535), 8081)
     .action(async (url: string, { floor = [], port }: { floor?: string[]; port: number }) => {

@@ -53,7 +53,7 @@ export function createCommandAgent(entry: AgentEntry, adapter: CommandAdapter, t
         if (exit) yield exit;
         if (failure !== undefined) throw failure;
         mustSucceed(await run.child.exited);
-        if (!SPEAKING.some((type) => run.taken.has(type))) yield { type: "finish", reason: "empty" };
+        if (!SPEAKING.some((type) => run.drained.has(type))) yield { type: "finish", reason: "empty" };
       } finally {
         signal.removeEventListener("abort", end);
         await end();

@@ -94,8 +94,8 @@ export type ProgramItem = Part | { readonly type: "failure"; readonly error: unk
 export class ProgramRun {
   readonly child: ChildProgram;
   readonly items = new BoundedQueue<ProgramItem>(MAX_WAITING_UNITS);
-  /** The types of the parts that were taken from the queue. */
-  readonly taken = new Set<Part["type"]>();
+  /** The types of the parts that were drained. */
+  readonly drained = new Set<Part["type"]>();
   /** Removes the program's secrets. */
   readonly redactor: Redactor;
   readonly #parts: RedactedParts;
@@ -217,7 +217,7 @@ export class ProgramRun {
       for (let item = await this.#next(signal, isExcused); item; item = await this.#next(signal, isExcused)) {
         if (item.type === "failure") failure ??= item.error;
         else {
-          this.taken.add(item.type);
+          this.drained.add(item.type);
           yield item;
         }
       }
