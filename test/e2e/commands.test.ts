@@ -19,10 +19,9 @@ import { keysFile, writeTemporary } from "../support/clients/callers.ts";
 import { type Ending, printedBy, runHere } from "../support/clients/command-line.ts";
 import { accepted, E2eClient, refused } from "../support/clients/e2e-client.ts";
 import { ChildServer } from "../support/nodes/child-server.ts";
+import { CLI } from "../support/nodes/cli.ts";
 import { NodeUnderTest } from "../support/nodes/node-under-test.ts";
 import { testWith } from "../support/programs/suites.ts";
-
-const ENTRY = fileURLToPath(new URL("../../bin/interlock.js", import.meta.url));
 
 async function newFolder(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "interlock-commands-"));
@@ -30,12 +29,9 @@ async function newFolder(): Promise<string> {
   return folder;
 }
 
-/** A command in a process of its own. */
-const interlock = (cwd: string, ...args: string[]): Promise<Ending> => interlockWith("", cwd, ...args);
-
-/** The same, with these lines from a pipe. */
+/** A command in a process of its own, with these lines from a pipe. */
 async function interlockWith(input: string, cwd: string, ...args: string[]): Promise<Ending> {
-  const child = spawn(process.execPath, [ENTRY, ...args], { cwd, env: BARE_ENV });
+  const child = spawn(process.execPath, [CLI, ...args], { cwd, env: BARE_ENV });
   onTestFinished(() => void child.kill("SIGKILL"));
   child.stdin.end(input);
   let stdout = "";
@@ -403,7 +399,7 @@ test("why says that a silent session does not come up while its agent is disable
 });
 
 testWith(["script", "coreutils"], "Ctrl-C ends prove at once, and leaves the terminal as it was", async () => {
-  const command = `trap : INT; stty -g; ${process.execPath} ${ENTRY} prove --seconds 600; echo "code $?"; stty -g`;
+  const command = `trap : INT; stty -g; ${process.execPath} ${CLI} prove --seconds 600; echo "code $?"; stty -g`;
   const env = { ...BARE_ENV, SHELL: "/bin/sh", NO_COLOR: "1" };
   const child = spawn("script", ["-qec", command, "/dev/null"], { cwd: await newFolder(), env });
   onTestFinished(() => void child.kill("SIGKILL"));
@@ -466,7 +462,7 @@ test("init --small writes three agents in thirty lines, which check accepts with
 
 test("init writes a catalogue that check accepts, and a second one writes nothing", async () => {
   const folder = await newFolder();
-  expect(await interlock(folder, "init")).toMatchObject({ code: 0, stderr: "" });
+  expect(await runHere(["init"], folder)).toMatchObject({ code: 0, stderr: "" });
   const catalogue = await readFile(join(folder, "config/agents_config.yaml"), "utf8");
   expect(catalogue).toMatch(/^# yaml-language-server: \$schema=\.\/catalogue\.schema\.json\n/);
   expect(JSON.parse(await readFile(join(folder, "config/catalogue.schema.json"), "utf8"))).toHaveProperty("properties");
@@ -518,7 +514,7 @@ test("a key that cannot be printed is added to no file, and the command says why
   const full = await open("/dev/full", "w");
   onTestFinished(() => full.close());
   const stdio = ["ignore", full.fd, "pipe"] as const;
-  const child = spawn(process.execPath, [ENTRY, "keys", "new", "ann", "--file", file], {
+  const child = spawn(process.execPath, [CLI, "keys", "new", "ann", "--file", file], {
     env: BARE_ENV,
     stdio: [...stdio],
   });
@@ -536,20 +532,20 @@ test("a backup of a busy store is restored with a new epoch, once no node uses t
   onTestFinished(() => node.stop());
   const client = createClient({ baseUrl: node.url });
   const { session, position } = await client.createSession({ userId: "ann", title: "before" });
-  const saved = await interlock(folder, "backup", "saved.db", "--store", store);
+  const saved = await runHere(["backup", "saved.db", "--store", store], folder);
   expect(saved).toMatchObject({ code: 0, stdout: expect.stringContaining("saved.db has 1 session of") });
   expect((await stat(join(folder, "saved.db"))).mode & 0o77).toBe(0);
   await client.createSession({ userId: "ann", title: "after" });
   const twice = await runHere(["backup", "saved.db", "--store", store], folder);
   expect(twice).toMatchObject({ code: 1, stderr: "interlock: saved.db exists: name a new file\n" });
 
-  const inUse = await interlock(folder, "restore", "saved.db", "--store", store);
+  const inUse = await runHere(["restore", "saved.db", "--store", store], folder);
   expect([inUse.code, inUse.stderr]).toEqual([1, expect.stringContaining("is in use by another Interlock")]);
   await node.shutDown();
   await writeFile(join(folder, "text.db"), "no database, but long enough to look like one".repeat(99));
   expect(await runHere(["restore", "text.db", "--store", `${store}-new`], folder)).toMatchObject({ code: 1 });
   expect((await readdir(folder)).filter((name) => name.includes("-new"))).toEqual([]);
-  const restored = await interlock(folder, "restore", "saved.db", "--store", store);
+  const restored = await runHere(["restore", "saved.db", "--store", store], folder);
   expect([restored.code, restored.stdout]).toEqual([
     0,
     expect.stringMatching(/has 1 session of saved\.db; what it replaced is \S+\n$/),
@@ -595,7 +591,7 @@ test("forget deletes a user's sessions and refusals from the file, its free page
   const asked = await runHere(["forget", "ann", "--url", server.url]);
   expect([asked.code, asked.stderr]).toEqual([1, "interlock: nothing was deleted: confirm with --yes\n"]);
 
-  const done = await interlock(folder, "forget", "ann", "--url", server.url, "--yes", "--export", "ann.jsonl");
+  const done = await runHere(["forget", "ann", "--url", server.url, "--yes", "--export", "ann.jsonl"], folder);
   expect([done.code, done.stdout]).toEqual([0, expect.stringMatching(/^Deleted: 1 session of ann, /)]);
   const lines = (await readFile(join(folder, "ann.jsonl"), "utf8"))
     .trim()

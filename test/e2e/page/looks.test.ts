@@ -20,12 +20,10 @@ const SIZES = [
   { width: 1280, height: 720 },
   { width: 1920, height: 1080 },
 ];
+/** Each theme once, and each language once: what fits depends on the language, and contrast on the theme. */
 const LOOKS = [
-  // axe takes seconds: it sees each theme once, and each language once.
-  { colorScheme: "light", locale: "en-US", isChecked: true },
-  { colorScheme: "dark", locale: "zh-CN", isChecked: true },
-  { colorScheme: "light", locale: "zh-CN", isChecked: false },
-  { colorScheme: "dark", locale: "en-US", isChecked: false },
+  { colorScheme: "light", locale: "en-US" },
+  { colorScheme: "dark", locale: "zh-CN" },
 ] as const;
 
 /** An element that each view has once it is rendered, in any language. */
@@ -93,8 +91,8 @@ async function resize(page: Page, size: (typeof SIZES)[number]): Promise<void> {
 
 describePage("every view", (open) => {
   test.each(LOOKS)(
-    "the page fits the screen at four sizes and, if $isChecked, passes axe: $colorScheme $locale",
-    async ({ colorScheme, locale, isChecked }) => {
+    "the page fits the screen at four sizes, and passes axe: $colorScheme $locale",
+    async ({ colorScheme, locale }) => {
       const page = await open(node.url, { colorScheme, locale, viewport: SIZES[0]!, expected: /404/ });
       for (const [place, [path, drawn]] of VIEWS.entries()) {
         const name = path("floor", "session");
@@ -105,7 +103,6 @@ describePage("every view", (open) => {
           await resize(page, size);
           expect(await beyondScreen(page), `${name} at ${size.width}`).toEqual([]);
         }
-        if (!isChecked) continue;
         await resize(page, SIZES[place % SIZES.length]!);
         const { violations } = await new AxeBuilder({ page }).analyze();
         expect(violations.map(({ id, nodes }) => `${name}: ${id}: ${nodes[0]?.html}`)).toEqual([]);
