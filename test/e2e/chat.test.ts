@@ -172,6 +172,16 @@ describe("a chat from a pipe", () => {
     expect(chat.text.split("\n")).toContain(sentence);
   });
 
+  test("without a node the chat ends with a sentence and code 1, whatever comes from the pipe", async () => {
+    const chat = chatting({ url: `http://127.0.0.1:${await freePort()}` });
+    chat.type("hello");
+    expect(await chat.done).toBe(1);
+    expect([chat.text, chat.errors]).toEqual([
+      "",
+      expect.stringMatching(/^interlock: No Interlock node answers at http/),
+    ]);
+  });
+
   test("a chat speaks the language that it is given, and so do the decisions about its sessions", async () => {
     const chat = chatting({ agent: "music", language: "zh" });
     await client.createSession({ userId: chat.user, agentId: "phone", activate: true });

@@ -3,6 +3,7 @@ import type { Left } from "../../../src/cli/playing/player-machine.ts";
 import { PlayerSession } from "../../../src/cli/playing/player-session.ts";
 import { createClient } from "../../../src/client/interlock-client.ts";
 import { E2E_AGENTS } from "../../support/catalogs/e2e-catalog.ts";
+import { keysFile, writeTemporary } from "../../support/clients/callers.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 const agents = [...E2E_AGENTS, { name: "player", priority: 10, adapter: { kind: "external" } }];
@@ -87,8 +88,28 @@ test("a player that its user pauses before its session was answered gives back t
   await expect.poll(async () => (await list()).map(({ state }) => state)).toEqual(["paused"]);
 });
 
-test("a request that fails, and is not refused by a decision, leaves the player as it is", async () => {
-  const { orders, faults, list } = beginning(globalThis.fetch, "nobody");
-  await expect.poll(() => faults).toEqual(["agent_not_found"]);
-  expect([orders, await list()]).toEqual([[], []]);
+const locked = await NodeUnderTest.start({
+  agents,
+  settings: {
+    INTERLOCK_AUTH: `keys:${await writeTemporary("keys.yaml", keysFile([{ owner: "ann", key: "k" }]), afterAll)}`,
+  },
+});
+afterAll(() => locked.stop());
+
+/** The network to a node that knows nobody but Ann. */
+const presenting =
+  (token: string): typeof fetch =>
+  (input, init) => {
+    const headers = { ...(init?.headers as Record<string, string>), Authorization: `Bearer ${token}` };
+    return fetch(String(input).replace(node.url, locked.url), { ...init, headers });
+  };
+
+test.each([
+  ["an unknown agent", "nobody", fetch, "agent_not_found"],
+  ["a token that is wrong, or has expired", "player", presenting("wrong"), "unauthorized"],
+  ["another user's token", "player", presenting("k"), "forbidden"],
+])("%s is a fault, and no decision: the player stays as it is", async (_, agentId, network, code) => {
+  const { orders, faults, list } = beginning(network, agentId);
+  await expect.poll(() => faults).toEqual([code]);
+  expect([orders, code === "agent_not_found" ? await list() : []]).toEqual([[], []]);
 });
