@@ -1,5 +1,4 @@
-import { existsSync } from "node:fs";
-import { readSettings, type Settings } from "../config/settings.ts";
+import { readSettings } from "../config/settings.ts";
 import { type App, createApp } from "../node/app.ts";
 import { STDOUT } from "../system/log.ts";
 import { optimiseEarly } from "./early-optimisation.ts";
@@ -28,7 +27,6 @@ export async function serve(flags: readonly string[]): Promise<number | undefine
       stopRequested.resolve("stop");
     });
   }
-  let isNewStore = hasNoFile(reading.settings);
   for (let { settings } = reading; ; ) {
     const hasNewEpoch = Promise.withResolvers<"start again">();
     const app = createApp({ settings, onNewEpoch: () => hasNewEpoch.resolve("start again") });
@@ -36,9 +34,8 @@ export async function serve(flags: readonly string[]): Promise<number | undefine
     const next = Promise.race([stopRequested.promise, hasNewEpoch.promise]);
     const ended = next.then((why) => stop(app, settings.drainMs + CLOSE_MS, why));
     try {
-      const { url } = await starting;
+      const { url, isNewStore } = await starting;
       printLines(STDOUT, startLines(url, settings, isNewStore));
-      isNewStore = false;
       // The node starts again on the port that it had.
       settings = { ...settings, port: Number(new URL(url).port) || settings.port };
     } catch (error) {
@@ -52,10 +49,6 @@ export async function serve(flags: readonly string[]): Promise<number | undefine
     if ((await next) === "stop" || isStopping) process.exit(code);
   }
 }
-
-/** Whether the store is a file that does not exist yet. */
-const hasNoFile = ({ store }: Settings): boolean =>
-  store.kind === "sqlite" && store.file !== ":memory:" && !existsSync(store.file);
 
 /** Stop the node within this time. @returns the exit code */
 async function stop(app: App, limitMs: number, why: "stop" | "start again"): Promise<number> {

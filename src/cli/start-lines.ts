@@ -3,14 +3,14 @@ import { type Settings, SHIPPED_CATALOG } from "../config/settings.ts";
 
 /**
  * The lines that a node prints once it listens: its URL, catalogue, store, callers, roles and name. No secrets.
- * @param isNewStore whether the store's file did not exist, as after a start in another folder than usual
+ * @param isNewStore whether the store has had no session
  */
 export function startLines(url: string, settings: Settings, isNewStore: boolean): string[] {
   const { configPath, store, auth, host, name, roles } = settings;
   const isShipped = configPath === SHIPPED_CATALOG;
   const facts = [
     ["catalogue", isShipped ? `${configPath} (shipped; there is no config/agents_config.yaml here)` : configPath],
-    ["store", isNewStore ? `${nameOf(store)} (new: it has no sessions)` : nameOf(store)],
+    ["store", nameOf(store, isNewStore)],
     ["callers", auth === "none" ? `all clients that can reach ${host}: authentication is off` : callersOf(auth)],
     ["roles", roles.join(", ")],
     ["node", name],
@@ -18,9 +18,14 @@ export function startLines(url: string, settings: Settings, isNewStore: boolean)
   return [`Interlock is listening on ${url}`, ...facts.map(([name, text]) => `  ${name!.padEnd(9)}  ${text}`)];
 }
 
-function nameOf(store: Settings["store"]): string {
-  if (store.kind === "sqlite") return store.file === ":memory:" ? "in memory: nothing is kept" : fileName(store.file);
-  const { host, pathname } = new URL(store.url);
+function nameOf(store: Settings["store"], isNew: boolean): string {
+  if (store.kind === "sqlite" && store.file === ":memory:") return "in memory: nothing is kept";
+  const name = store.kind === "sqlite" ? fileName(store.file) : databaseName(store.url);
+  return isNew ? `${name} (new: it has no sessions)` : name;
+}
+
+function databaseName(url: string): string {
+  const { host, pathname } = new URL(url);
   return `PostgreSQL at ${host}${pathname}`;
 }
 

@@ -49,13 +49,20 @@ export interface App {
    * Load the catalogue, open the store, restore its state, and listen. Resolves when the node answers requests.
    * @throws Error with a sentence for the operator: a faulty catalogue, an unreachable store, a port in use, a stop
    */
-  start(): Promise<{ url: string }>;
+  start(): Promise<Listening>;
   /**
    * Disconnect readers, let runs end or give them back, and close. Repeated calls return the same promise. During a
    * start it ends the start, which then rejects.
    * @throws the first failure of a part that could not be closed; all others are closed
    */
   stop(): Promise<void>;
+}
+
+/** A node that answers requests. */
+interface Listening {
+  url: string;
+  /** Whether the store had no session before, as with a wrong address, or after a start in another folder than usual. */
+  isNewStore: boolean;
 }
 
 export interface AppOptions {
@@ -110,7 +117,8 @@ export function createApp({ settings, env = withSecretFiles(process.env), ...opt
       if (running) throw new Error("this app has already been started");
       running = openNode({ settings, env, log, pageFolder, onNewEpoch }, stopping.signal);
       try {
-        return { url: (await running).url };
+        const { url, isNewStore } = await running;
+        return { url, isNewStore };
       } catch (error) {
         if (!stopped) running = undefined;
         throw error;
@@ -129,8 +137,7 @@ export function createApp({ settings, env = withSecretFiles(process.env), ...opt
   };
 }
 
-interface Running {
-  url: string;
+interface Running extends Listening {
   stop(): Promise<void>;
 }
 
@@ -212,6 +219,7 @@ async function openParts(
     (each) => each?.close(),
   );
 
+  const isNewStore = (await deployment.store.newestTime()) === 0;
   const basics: Basics = { settings, deployment, nodeId, log, tracer };
   const { name, roles, drainMs } = settings;
   const metrics = new Metrics({ node: nodeId, name, roles, version: VERSION, startedAt: deployment.clock.now() });
@@ -271,6 +279,7 @@ async function openParts(
 
   return {
     url,
+    isNewStore,
     async stop() {
       isStopping = true;
       await parts.close();

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import type { ChildServer } from "../../support/nodes/child-server.ts";
 import { Cluster, describeClusters } from "../../support/nodes/cluster.ts";
 import { within } from "../../support/runner/within.ts";
 import { freePort } from "../../support/servers/free-port.ts";
@@ -28,5 +29,15 @@ describeClusters("the start of a node in a cluster", (servers) => {
       // Without the line of the log that says that the start waits.
       expect(node.stderr.replace(/^\{.*\n/gm, "").trim()).toMatch(sentence);
     }
+  });
+
+  test("a node says that its database is new until it has had a session, so that a wrong address is seen", async () => {
+    const cluster = await Cluster.make(servers, { catalog: { agents: [{ name: "general" }] } });
+    const { host, pathname } = new URL(cluster.storeUrl);
+    const storeOf = ({ stdout }: ChildServer) => /^ {2}store +(.*)$/m.exec(stdout)?.[1];
+    const first = await cluster.start(ROLES);
+    expect(storeOf(first)).toBe(`PostgreSQL at ${host}${pathname} (new: it has no sessions)`);
+    expect((await first.post("/session/create", { userId: "ann" })).status).toBe(200);
+    expect(storeOf(await cluster.start(ROLES))).toBe(`PostgreSQL at ${host}${pathname}`);
   });
 });
