@@ -233,6 +233,11 @@ describe("the code", () => {
     expect([...loadedBy("src/cli/mqtt/run-mqtt.ts")]).not.toContain("mqtt");
   });
 
+  test("one file loads the library of YAML, so that every text has its bounds of depth and parts before it is parsed", () => {
+    const loading = files.filter((file) => /(?:from|import\() ?"yaml"/.test(readFileSync(file, "utf8")));
+    expect(loading.map((file) => relative(root, file))).toEqual(["src/config/catalog/yaml-text.ts"]);
+  });
+
   test("no file imports itself through other files", () => {
     const imports = new Map(files.map((file) => [relative(root, file), importsOf(file).map(({ to }) => to)]));
     expect(findCycle(imports)).toBeUndefined();

@@ -61,7 +61,7 @@ export interface App {
 /** A node that answers requests. */
 interface Listening {
   url: string;
-  /** Whether the store had no session before, as with a wrong address, or after a start in another folder than usual. */
+  /** Whether the store has had no session, as with a wrong address, or after a start in another folder than usual. */
   isNewStore: boolean;
 }
 
