@@ -47,7 +47,7 @@ function statedNeeds(): Need[][] {
       .map((each) => each.trim())
       .filter((each) => each !== "" && !each.startsWith("..."))
       .map((each): Need => {
-        if (each.startsWith("smallPostgres")) return smallPostgres();
+        if (each.startsWith("smallPostgres")) return smallPostgres(1);
         if (each.startsWith("own ?")) return OWN_POSTGRES;
         return servers[each] ?? { program: JSON.parse(each) as Program, ways: ["machine"] };
       }),

@@ -1,5 +1,6 @@
 import pg from "pg";
 import { expect, onTestFinished, test } from "vitest";
+import { readiness } from "../../support/clients/node-client.ts";
 import { Cluster, describeClusters } from "../../support/nodes/cluster.ts";
 import { clientOf, LOAD_CATALOG, Load } from "../../support/nodes/load.ts";
 import { WatchedSession } from "../../support/nodes/watched-session.ts";
@@ -82,6 +83,20 @@ async function suite(servers: Parameters<Parameters<typeof describeClusters>[1]>
     await setReadOnly("off");
     await expect.poll(() => ask("meanwhile")).toBe("200 ");
     expect(await ready()).toEqual([200, 200]);
+  });
+
+  test("a node whose store was restored meanwhile is not ready, and the node that is started anew is", async () => {
+    const cluster = await Cluster.make(servers, { catalog: LOAD_CATALOG });
+    const node = await cluster.start(["gateway", "orchestrator", "worker"]);
+    expect((await node.post("/session/create", { id: "watched", userId: "watcher" })).status).toBe(200);
+    await cluster.sql("UPDATE interlock.meta SET epoch = 'r1'");
+    const missing = ["the database is not the store that this node opened: the log says what to do"];
+    await expect.poll(() => readiness(node)).toEqual([503, missing]);
+    const renamed = await node.ask("PATCH", "/session/watched", { title: "later" });
+    expect([renamed.status, renamed.body.errorCode]).toEqual([503, "unavailable"]);
+    await node.printed("it is another store than this node opened (r1): restart the node");
+    const next = await cluster.start(["gateway", "orchestrator", "worker"]);
+    expect((await next.ask("GET", "/session/watched")).body.position).toMatch(/^r1\.1\./);
   });
 }
 

@@ -1,3 +1,4 @@
+import { lastAssistantMessageIsCompleteWithApprovalResponses } from "ai";
 import OpenAI from "openai";
 import { expect, test } from "vitest";
 import { scripted } from "../../support/catalogs/e2e-catalog.ts";
@@ -73,6 +74,22 @@ describeClusters("the doors of several gateways", (servers) => {
     expect((await ends).map(({ status }) => status)).toEqual(["rejected", "rejected"]);
   });
 
+  test("a confirmation that useChat was asked for at one gateway is given at another, and the reply continues there", async () => {
+    const id = newId();
+    const chat = new HeadlessChat(here.url, id);
+    await chat.sendMessage({ text: "delete" });
+    const part = chat.lastMessage!.parts.find((each) => each.type === "dynamic-tool")!;
+    const other = new HeadlessChat(there.url, id, {
+      messages: chat.messages,
+      sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses,
+    });
+    await other.addToolApprovalResponse({ id: part.approval!.id, approved: true });
+    await until(() => other.text !== "");
+    await until(() => other.status === "ready");
+    expect(other.text).toBe("Deleted.");
+    expect(other.messages).toHaveLength(2);
+  });
+
   test("a chat completion without a key, whose gateway is killed, is the same run when it is repeated at another gateway", async () => {
     const id = newId();
     const gateway = await cluster.start(["gateway"]);
@@ -87,6 +104,19 @@ describeClusters("the doors of several gateways", (servers) => {
     const run = (answer: typeof first) => answer.response.headers.get("interlock-run");
     expect([run(again), text]).toEqual([run(first), ALL]);
     expect(await contents(id)).toEqual(["speak", ALL]);
+  });
+
+  test("a whole answer whose client hung up at one gateway is given at another, in one turn", async () => {
+    const session = newId();
+    const request = { model: "slow", messages: say("speak"), metadata: { session } };
+    const leaving = new AbortController();
+    const left = openai(here).chat.completions.create(request, { signal: leaving.signal });
+    await until(async () => (await there.ask("GET", `/session/${session}`)).body.session?.activity === "running");
+    leaving.abort();
+    await expect(left).rejects.toThrow();
+    const { choices } = await openai(there).chat.completions.create(request);
+    expect(choices[0]!.message.content).toBe(ALL);
+    expect(await contents(session)).toEqual(["speak", ALL]);
   });
 
   test("an MCP client cancels its call at another gateway than the one that has it, and no other client's call", async () => {
@@ -115,5 +145,17 @@ describeClusters("the doors of several gateways", (servers) => {
     expect(await second.activity()).toBe("running");
     await there.ask("POST", "/message", { type: "abort", sessionId: second.sessionId });
     expect(await second.said).toContain("isCancelled");
+  });
+
+  test("disconnecting a chat completion aborts its run, whichever worker drives it", async () => {
+    const session = newId();
+    const request = { model: "general", messages: say("play"), metadata: { session }, stream: true as const };
+    for await (const { choices } of await openai(here).chat.completions.create(request)) {
+      if (choices[0]?.delta.content) break;
+    }
+    await until(async () => (await there.ask("GET", `/session/${session}`)).body.session.activity === "idle");
+    // The abort does not wait for the worker's last report (rule C12).
+    await until(async () => (await contents(session)).at(-1) === "♪ ");
+    expect(await contents(session)).toEqual(["play", "♪ "]);
   });
 });

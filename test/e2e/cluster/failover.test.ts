@@ -9,6 +9,7 @@ import { WatchedSession } from "../../support/nodes/watched-session.ts";
 import { describeWith } from "../../support/programs/suites.ts";
 import { type Certificate, makeCertificate } from "../../support/servers/certificate.ts";
 import { freePort } from "../../support/servers/free-port.ts";
+import { startPgBouncer } from "../../support/servers/pgbouncer.ts";
 import { askDatabase, POSTGRES, type SmallPostgres, smallPostgres } from "../../support/servers/postgres-server.ts";
 import { REDIS_PROCESS } from "../../support/servers/redis-server.ts";
 import { perTest, serverOf } from "../../support/servers/shared-server.ts";
@@ -109,9 +110,9 @@ describeWith(
 );
 
 describeWith(
-  [smallPostgres(), REDIS_PROCESS, "openssl"],
+  [smallPostgres(), REDIS_PROCESS, "openssl", "pgbouncer"],
   "PostgreSQL over TLS",
-  (startPostgres, startRedis, openssl) => {
+  (startPostgres, startRedis, openssl, pgbouncer) => {
     const startServer = perTest(startPostgres as () => Promise<SmallPostgres>);
     const redis = serverOf(startRedis);
     printLogsOfFailures();
@@ -146,6 +147,30 @@ describeWith(
       const refused = cluster.begin(["gateway", "orchestrator", "worker"], { INTERLOCK_STORE });
       expect((await refused.ended).code).toBe(1);
       expect(refused.stderr).toContain("self-signed certificate");
+    });
+
+    test("behind PgBouncer nodes follow a switch to the synchronous standby, and nothing acknowledged is lost", async () => {
+      const { server, certificate, verified } = await startGuarded();
+      const database = await server.makeDatabase();
+      const standby = await server.process.startStandby();
+      onTestFinished(() => standby.stop());
+      await askDatabase(server.url, "ALTER SYSTEM SET synchronous_standby_names = '*'");
+      await askDatabase(server.url, "SELECT pg_reload_conf()");
+      const states = () => askDatabase(server.url, "SELECT sync_state FROM pg_stat_replication");
+      await expect.poll(states).toEqual([{ sync_state: "sync" }]);
+      const pooler = await startPgBouncer(pgbouncer, database.url, "session", certificate);
+      const makeDatabase = async () => ({ url: verified(pooler.url), drop: async () => {} });
+      const cluster = await Cluster.make(
+        { postgres: () => ({ ...server, makeDatabase }), redis },
+        { catalog: LOAD_CATALOG },
+      );
+      await expectToGoOn(cluster, async () => {
+        await server.stop();
+        await askDatabase(standby.url, "SELECT pg_promote()");
+        await pooler.leadTo(standby.url);
+      });
+      const [meta] = await cluster.sql("SELECT lost, timeline FROM interlock.meta");
+      expect([meta!["lost"], String(meta!["timeline"]).split(":")[1]]).toEqual([null, "00000002"]);
     });
   },
 );

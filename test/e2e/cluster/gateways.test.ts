@@ -1,6 +1,6 @@
 import { Redis } from "ioredis";
 import { expect, onTestFinished, test } from "vitest";
-import { create, headOf, messagesOf, say } from "../../support/clients/node-client.ts";
+import { create, headOf, messagesOf, postUntilKnown, say } from "../../support/clients/node-client.ts";
 import { SessionReader } from "../../support/clients/session-reader.ts";
 import type { ChildServer } from "../../support/nodes/child-server.ts";
 import { Cluster, describeClusters } from "../../support/nodes/cluster.ts";
@@ -8,6 +8,7 @@ import { clientOf } from "../../support/nodes/load.ts";
 import { atEndOfSuite } from "../../support/runner/at-end-of-suite.ts";
 import { beforeTries } from "../../support/runner/before-tries.ts";
 import { within } from "../../support/runner/within.ts";
+import { connectDatabase } from "../../support/servers/postgres-server.ts";
 
 const says = (reply: object) => ({ kind: "scripted", replies: [reply] });
 const CATALOG = {
@@ -16,6 +17,12 @@ const CATALOG = {
     { name: "phone", priority: 90, interruptible: false },
     { name: "general", priority: 40, adapter: says({ say: ["Here."], delay: "0ms" }) },
     { name: "counter", adapter: says({ say: ["one ", "two ", "three ", "four "], delay: "30ms", repeat: 5 }) },
+    { name: "router", adapter: says({ say: ["gen", "eral"], delay: "0ms" }) },
+  ],
+  routing: [
+    { says: "hello|goodbye", agent: "music" },
+    { continues: "1d" },
+    { ask: "router", among: ["general"], within: "30s" },
   ],
 };
 
@@ -76,6 +83,53 @@ describeClusters("several gateways", (servers) => {
     const titles = reader.eventsOf(sessionId, "session_updated").flatMap(({ data }) => data.title ?? []);
     // The first message names the session.
     expect(titles).toEqual(["hello", ...Array.from({ length: 20 }, (_, n) => `t${n}`)]);
+  });
+
+  test("a sentence is heard by the agent that a router names at its worker, and the next one, at another gateway, goes on there", async () => {
+    const sentence = (node: ChildServer, content: string) =>
+      postUntilKnown(node, "/message", { type: "chat", userId: "cleo", content });
+    const first = (await sentence(here, "what is the capital of France")).body;
+    expect(first).toMatchObject({ routed: { agent: "general", by: "ask", row: 3 } });
+    // While its agent speaks, the next sentence would be refused as busy.
+    await (await SessionReader.of(there, first.sessionId)).has(first.sessionId, "complete");
+    const next = (await sentence(there, "and of Spain")).body;
+    expect(next).toMatchObject({ sessionId: first.sessionId, routed: { agent: "general", by: "continues", row: 2 } });
+  });
+
+  test("an announcement whose gateway dies between two floors is completed by its repeat at another, once on each floor", async () => {
+    for (const zone of ["attic", "kitchen", "study"])
+      await create(here, `song-${zone}`, "music", { userId: "house", zone });
+    const doomed = await cluster.start(["gateway"]);
+    const held = await connectDatabase(cluster.storeUrl);
+    await held.query("BEGIN");
+    await held.query("SELECT 1 FROM interlock.floors WHERE id = 'u:house/attic' FOR UPDATE");
+    const wanted = { userId: "house", agentId: "general", zone: "*" };
+    const lost = doomed.post("/session/create", wanted, "alarm").catch(() => "lost");
+    const waiting = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    await expect.poll(() => cluster.sql(waiting)).not.toEqual([]);
+    await doomed.kill();
+    await create(there, "song-cellar", "music", { userId: "house", zone: "cellar" });
+    await held.query("COMMIT");
+    await held.end();
+    expect(await lost).toBe("lost");
+
+    const ask = (node: ChildServer) => node.post("/session/create", wanted, "alarm");
+    const [one, other] = await Promise.all([ask(here), ask(there)]);
+    expect(other).toEqual(one);
+    expect((one.body as { zones?: object[] }).zones).toMatchObject(
+      ["attic", "kitchen", "study"].map((zone) => ({ zone, decision: { outcome: "granted" } })),
+    );
+    const asked = "SELECT count(*)::int AS n FROM interlock.sessions WHERE agent_id = 'general' AND user_id = 'house'";
+    expect(await cluster.sql(asked)).toEqual([{ n: 3 }]);
+
+    // Both end the group; each session ends once.
+    const { id, group } = one.body.session as unknown as { id: string; group: { sessions: { sessionId: string }[] } };
+    const stops = await Promise.all([here, there].map((node) => node.post(`/session/${id}/stop`, { group: true })));
+    expect(stops.map(({ status }) => status)).toEqual([200, 200]);
+    for (const { sessionId } of group.sessions) {
+      const { state } = (await here.ask("GET", `/session/${sessionId}`)).body.session;
+      expect(state).toBe("archived");
+    }
   });
 
   test("a session created at one gateway is bound to a connection at another, which continues at any gateway", async () => {

@@ -84,4 +84,23 @@ describeClusters("the owner of a floor", (servers) => {
     await load.audit(cluster, [gateway]);
     await checkUnbroken(...nodes);
   });
+
+  test("two orchestrators that both believe they own every floor corrupt nothing", async () => {
+    const cluster = await Cluster.make(servers, { catalog: LOAD_CATALOG });
+    // A message published in one of Redis's databases is delivered in all of them, but each has its own members and
+    // queues.
+    const elsewhere = { INTERLOCK_BUS: `${servers.redis().url}/1` };
+    const [gateway, one, other] = await Promise.all([
+      cluster.start(["gateway"]),
+      cluster.start(["orchestrator", "worker"]),
+      cluster.start(["orchestrator", "worker"], elsewhere),
+    ]);
+    const load = new Load({ users: 6, clientsEach: 2, seed: 5, nodes: () => [gateway] });
+    load.begin();
+    await load.answered(20);
+    await load.end();
+    expect((await conflictsOf(one)) + (await conflictsOf(other))).toBeGreaterThan(0);
+    await load.audit(cluster, [gateway]);
+    await checkUnbroken(one, other);
+  });
 });

@@ -8,7 +8,11 @@ import { Cluster, describeClusters } from "../../support/nodes/cluster.ts";
 import { within } from "../../support/runner/within.ts";
 
 const CATALOG = {
-  agents: [{ name: "general" }, { name: "idler", idle_timeout: "4s" }],
+  agents: [
+    { name: "general" },
+    { name: "singer", adapter: { kind: "scripted", replies: [{ say: ["la "], delay: "100ms", repeat: 80 }] } },
+    { name: "idler", idle_timeout: "4s" },
+  ],
 };
 
 describeClusters("nodes whose Redis is unavailable", (servers) => {
@@ -29,6 +33,39 @@ describeClusters("nodes whose Redis is unavailable", (servers) => {
   const turnBack = async (...nodes: ChildServer[]) => {
     for (const node of nodes) await expect.poll(() => readiness(node)).toEqual([200, []]);
   };
+
+  test("while Redis is frozen, writes are refused soon and never executed later, and streams continue from the store", async () => {
+    const cluster = await Cluster.make(servers, { catalog: CATALOG });
+    const redis = servers.redis();
+    const [whole, door] = await cluster.startAll(["gateway", "orchestrator", "worker"], ["gateway"]);
+    await create(door, "song", "singer");
+    await create(door, "quiet", "general");
+    const song = await SessionReader.of(door, "song");
+    const quiet = await SessionReader.of(door, "quiet");
+    expect((await say(door, "song")).status).toBe(200);
+    await song.until(({ writing }) => [...writing.values()].some((text) => text.includes("la la")));
+    redis.freeze();
+    onTestFinished(() => redis.thaw());
+    const late = Array.from({ length: 5 }, (_, n) => `late${n}`);
+    const refused = await Promise.all(late.map((title) => rename(door, "quiet", title)));
+    expect(refused.map(tellOf)).toEqual(late.map(() => REFUSED));
+    await turnAway(whole, door);
+    for (const node of [whole, door]) expect((await rename(node, "quiet", "later")).status).toBe(503);
+    expect((await door.ask("GET", "/session/quiet")).body.session.title).toBe("New Session");
+    // The run continues where it is, and its end is read from the store, long after the commands above timed out.
+    await song.has("song", "complete");
+    expect(await readiness(door)).toEqual(AWAY);
+    redis.thaw();
+    await turnBack(whole, door);
+    expect((await rename(door, "quiet", "now")).status).toBe(200);
+    await quiet.until(() => titlesOf(quiet, "quiet").includes("now"));
+    expect(titlesOf(quiet, "quiet")).toEqual(["now"]);
+    // A client without an answer asks again.
+    for (const title of late) expect((await rename(door, "quiet", title)).status).toBe(200);
+    await quiet.until(() => titlesOf(quiet, "quiet").length > late.length);
+    expect(titlesOf(quiet, "quiet")).toEqual(["now", ...late]);
+    for (const reader of [song, quiet]) reader.check();
+  });
 
   test("while Redis is full, commands and events continue, and runs begin when it has room again", async () => {
     const cluster = await Cluster.make(servers, { catalog: CATALOG, settings: { INTERLOCK_LEASE: "1s" } });

@@ -1,6 +1,6 @@
 import { Queue } from "bullmq";
 import { Redis } from "ioredis";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { create, readiness, say } from "../../support/clients/node-client.ts";
 import type { ChildServer } from "../../support/nodes/child-server.ts";
 import { Cluster, describeClusters } from "../../support/nodes/cluster.ts";
@@ -89,5 +89,24 @@ describeClusters("a stranger in Redis", (servers) => {
     await Promise.all(USERS.map((user) => chat(user)));
     // While a node reads the flood, its beats are late, and it says so.
     for (const node of nodes) await expect.poll(async () => (await readiness(node))[0]).toBe(200);
+  });
+
+  test("beats from the future do not hide that Redis is away", async () => {
+    const beats = (await stranger.pubsub("CHANNELS", `${epoch}.pulse.*`)) as string[];
+    for (const topic of beats) await stranger.publish(topic, "1e300");
+    servers.redis().freeze();
+    onTestFinished(() => servers.redis().thaw());
+    const statusIs = (status: number, node: ChildServer) =>
+      expect.poll(async () => (await readiness(node))[0]).toBe(status);
+    for (const node of nodes) await statusIs(503, node);
+    servers.redis().thaw();
+    for (const node of nodes) await statusIs(200, node);
+    await expect.poll(() => askAll()).toEqual(ALL_WELL);
+  });
+
+  test("members that died while Redis's clock was ahead own no floors", async () => {
+    await stranger.zadd(`${epoch}.members`, Date.now() + 3_600_000, "died", 9e15, "stranger");
+    await expect.poll(() => stranger.zcard(`${epoch}.members`)).toBe(2);
+    await expect.poll(() => askAll()).toEqual(ALL_WELL);
   });
 });

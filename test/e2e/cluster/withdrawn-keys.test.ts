@@ -71,6 +71,16 @@ describeClusters("a key that the identity provider withdraws", (servers) => {
     expect((await lasting.find("session_created")).sessionId).toBe(session.id);
   });
 
+  test("a withdrawn key opens no stream with its ticket at a gateway that started after the withdrawal", async () => {
+    const { cluster, here, tokens, withdrawOld } = await stage(servers);
+    const ticket = await ticketOf(here, tokens.ann);
+    const other = await ticketOf(here, tokens.bob);
+    withdrawOld();
+    const late = await cluster.start(["gateway"]);
+    expect((await open(late, `/events?ticket=${ticket}`)).status).toBe(401);
+    expect((await open(late, `/events?ticket=${other}`)).status).toBe(200);
+  });
+
   test("a ticket of a new key is redeemed at a gateway that has not met the key; one that cannot ask says so", async () => {
     const { issuer, cluster, here, tokens, addNewest } = await stage(servers);
     addNewest();

@@ -1,7 +1,9 @@
 import { expect, test } from "vitest";
 import type { ListedRun } from "../../../src/protocol/listed-run.ts";
+import { makeDelegatingModels } from "../../support/agents/delegating-models.ts";
 import { create, messagesOf, say } from "../../support/clients/node-client.ts";
 import { SessionReader } from "../../support/clients/session-reader.ts";
+import { StallingProxy } from "../../support/networks/stalling-proxy.ts";
 import type { ChildServer } from "../../support/nodes/child-server.ts";
 import { Cluster, describeClusters } from "../../support/nodes/cluster.ts";
 import { atEndOfSuite } from "../../support/runner/at-end-of-suite.ts";
@@ -32,17 +34,21 @@ describeClusters("a lost worker", (servers) => {
   let gateway: ChildServer;
   let workers: ChildServer[];
   let provider: ProviderServer;
+  let models: Awaited<ReturnType<typeof makeDelegatingModels>>;
 
   beforeTries(async () => {
     provider = await startProviderServer();
     atEnd(() => provider.close());
+    models = await makeDelegatingModels(provider.baseUrl);
+    atEnd(models.remove);
     const adapter = { kind: "ai-sdk", provider: "openai-compatible", model: "m", base_url: provider.baseUrl };
     const patient = { ...adapter, next_token_timeout: "1h" };
     const singers = [
       { name: "singer", adapter: { ...patient, model: "singer", restartable: true } },
       { name: "teller", adapter: { ...patient, model: "teller" } },
     ];
-    cluster = await Cluster.make(servers, { catalog: { agents: [...AGENTS, ...singers] }, atEnd });
+    const agents = [...AGENTS, ...singers, ...models.agents];
+    cluster = await Cluster.make(servers, { catalog: { agents, mcp_servers: models.mcp_servers }, atEnd });
     [gateway, , ...workers] = await cluster.startAll(["gateway"], ["orchestrator"], ["worker"], ["worker"], ["worker"]);
   });
 
@@ -113,6 +119,62 @@ describeClusters("a lost worker", (servers) => {
 
     expect((await sungTwice(song.reader, "song")).startsWith(song.stored)).toBe(true);
     for (const { reader } of [song, tale]) reader.check();
+  });
+
+  test("the output of a lost worker's old attempt reaches no reader when the worker returns", async () => {
+    workers.push(await cluster.start(["worker"]));
+    const [old, next] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const pauses = [old.promise, next.promise];
+    provider.replyBy(() => sing(pauses.shift()));
+    const { reader, runId } = await begin("long", "singer");
+    const [frozen, ...more] = await driving();
+    expect(more).toEqual([]);
+    frozen!.freeze();
+    const isCutOff = reader.until(({ finished }) => finished.size === 2);
+    await within("beginning again", isCutOff);
+    await within("speaking again", speaks(reader, "la0 la1 "));
+    frozen!.thaw();
+    // The old attempt has the rest of the song now, while the next one is in the middle of it.
+    old.resolve();
+    // The worker is told that the run must not continue.
+    await expect.poll(() => drivenBy(frozen!)).toBe(0);
+    next.resolve();
+    await sungTwice(reader, "long");
+    expect(reader.eventsOf("long", "complete").map(({ data }) => data.runId)).toEqual([runId]);
+    reader.check();
+  });
+
+  test("a worker that was allowed a sub-agent's tool, and was frozen before it knew, does not start it when it wakes", async () => {
+    const [asked, mayCall] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    provider.replyBy((request) => {
+      const reply = models.answer(request);
+      if (reply?.kind !== "stream" || !models.isFirstAct(request)) return reply;
+      asked.resolve();
+      return { ...reply, pause: mayCall.promise };
+    });
+    await loseAll();
+    const link = await StallingProxy.start(servers.redis().url);
+    const worker = await cluster.start(["worker"], { INTERLOCK_BUS: link.url });
+    workers = [worker];
+    await create(gateway, "boss", "boss");
+    const reader = await SessionReader.of(gateway, "boss");
+    await say(gateway, "boss");
+    await asked.promise;
+    // The floor hears of the call, and its answer waits for the worker to wake.
+    link.stall("answers");
+    mayCall.resolve();
+    const calls = () => reader.eventsOf("boss", "tool_call").map(({ data }) => JSON.stringify(data));
+    const hears = reader.until(() => calls().some((call) => call.includes("person-1")));
+    await within("hearing of the call", hears);
+    worker.freeze();
+    link.resume();
+    workers.push(await cluster.start(["worker"]));
+    await within("ending elsewhere", reader.has("boss", "complete"));
+    expect(reader.eventsOf("boss", "error").map(({ data }) => data.errorCode)).toEqual(["run_lost"]);
+    worker.thaw();
+    await expect.poll(() => drivenBy(worker)).toBe(0);
+    expect(models.sent()).toEqual([]);
+    reader.check();
   });
 
   test("an approval for a killed worker's call approves no call of another worker, which asks again", async () => {

@@ -44,6 +44,15 @@ testWith(
   },
 );
 
+test("a catalogue of 1 MB of brackets is a fault, and the node keeps the old one and its memory", async () => {
+  const { node, replace } = await startNode();
+  await replace("[".repeat(1_048_576));
+  await node.logged(isFault);
+  expect(node.stderr).toContain("the text has too many parts");
+  await replace(NEW);
+  await node.logged(isReplaced);
+});
+
 test("an agent whose key is missing is named in the log when a reload brings it", async () => {
   const { node, replace } = await startNode();
   const adapter = { kind: "ai-sdk", provider: "openai-compatible", model: "m", base_url: "http://127.0.0.1:9/v1" };

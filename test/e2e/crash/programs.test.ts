@@ -29,30 +29,40 @@ test("an abort ends a run's processes before the next turn starts its own, and a
   expect(processesWith(tag)).toEqual([]);
 });
 
-test("a program whose run is held for too long runs once, and leaves no process: the run is lost, and not repeated when its session resumes", async () => {
-  const folder = await makeFolder();
-  onTestFinished(folder.remove);
-  const ran = join(folder.folder, "ran");
-  const tag = `tag-${randomUUID()}`;
-  // It prints nothing that would say that it works, and starts a process in another process session.
-  const args = ["-c", `echo once >> ${ran}; /usr/bin/setsid /bin/sleep 600; true`];
-  const adapter = { kind: "command", command: "sh", args, set: { TEST_TAG: tag } };
-  const worker = { name: "worker", priority: 20, adapter };
-  const installation = await makeInstallation({ agents: [worker, { name: "phone", priority: 90 }] });
-  const server = await installation.start({ settings: { INTERLOCK_HOLD_TIMEOUT: "1s" } });
-  await create(server, "s", "worker", { userId: "ann" });
-  const reader = await SessionReader.of(server, "s");
-  await say(server, "s");
-  await running(tag, 2);
-  await create(server, "call", "phone", { userId: "ann" });
-  await reader.has("s", "error");
-  await gone(tag);
-  await server.post("/session/call/archive", {});
-  const { body } = await server.ask("GET", "/session/s");
-  expect(body.session).toMatchObject({ state: "active", activity: "failed" });
-  expect(reader.eventsOf("s", "error").map(({ data }) => data.errorCode)).toEqual(["run_lost"]);
-  expect(await readFile(ran, "utf8")).toBe("once\n");
-});
+test.each(["is held for too long", "is held by a worker that is killed"])(
+  "a program whose run %s runs once, and leaves no process: the run is lost, and not repeated when its session resumes",
+  async (how) => {
+    const folder = await makeFolder();
+    onTestFinished(folder.remove);
+    const ran = join(folder.folder, "ran");
+    const tag = `tag-${randomUUID()}`;
+    // It prints nothing that would say that it works, and starts a process in another process session.
+    const args = ["-c", `echo once >> ${ran}; /usr/bin/setsid /bin/sleep 600; true`];
+    const adapter = { kind: "command", command: "sh", args, set: { TEST_TAG: tag } };
+    const worker = { name: "worker", priority: 20, adapter };
+    const installation = await makeInstallation({ agents: [worker, { name: "phone", priority: 90 }] });
+    const settings: Record<string, string> = how.endsWith("too long") ? { INTERLOCK_HOLD_TIMEOUT: "1s" } : {};
+    let server = await installation.start({ settings });
+    await create(server, "s", "worker", { userId: "ann" });
+    let reader = await SessionReader.of(server, "s");
+    await say(server, "s");
+    await running(tag, 2);
+    await create(server, "call", "phone", { userId: "ann" });
+    if (!how.endsWith("too long")) {
+      await server.kill();
+      await gone(tag);
+      server = await installation.start();
+      reader = await SessionReader.of(server, "s");
+    }
+    await reader.has("s", "error");
+    await gone(tag);
+    await server.post("/session/call/archive", {});
+    const { body } = await server.ask("GET", "/session/s");
+    expect(body.session).toMatchObject({ state: "active", activity: "failed" });
+    expect(reader.eventsOf("s", "error").map(({ data }) => data.errorCode)).toEqual(["run_lost"]);
+    expect(await readFile(ran, "utf8")).toBe("once\n");
+  },
+);
 
 test("a program gets a secret that its worker has from a file, and finds it in no environment of the worker", async () => {
   const { folder, remove } = await makeFolder();

@@ -3,6 +3,7 @@ import { createClient } from "../../../src/client/client.ts";
 import type { ServerEvent } from "../../../src/client/server-event.ts";
 import { readPage } from "../../docs/page.ts";
 import { type BrowserPage, describeInChromium } from "../../support/browsers/chromium.ts";
+import { keysFile, writeTemporary } from "../../support/clients/callers.ts";
 import { headOf } from "../../support/clients/node-client.ts";
 import { Page } from "../../support/clients/page.ts";
 import { type ChildServer, type Installation, makeInstallation } from "../../support/nodes/child-server.ts";
@@ -10,6 +11,7 @@ import { freePort } from "../../support/servers/free-port.ts";
 import { describeWithNginx } from "../../support/servers/nginx.ts";
 import { type Answer, SmallServer } from "../../support/servers/small-server.ts";
 
+const KEY = "ann-key-0123456789abcdef0123456789";
 const shown = readPage("docs/use/protocol.md").blocks.find(({ info }) => info === "js follow")!;
 const CATALOG = { agents: [{ name: "echo", priority: 20 }] };
 /** Streams; nginx has room for 512 connections by itself, and a stream takes two. */
@@ -19,26 +21,28 @@ const emptyPage: Answer = (response) =>
   response.writeHead(200, { "content-type": "text/html" }).end("<!doctype html><title>page</title>");
 
 /** Nodes that listen on the same port, one after the other, and a session with one turn. */
-async function openInstallation(settings: Record<string, string> = {}) {
+async function openInstallation(settings: Record<string, string> = {}, key?: string) {
   const port = await freePort();
   const installation = await makeInstallation(CATALOG, { PORT: String(port), ...settings });
   const node = await installation.start();
-  const client = createClient({ baseUrl: node.url });
+  const client = createClient({ baseUrl: node.url, ...(key !== undefined && { headers: bearer(key) }) });
   await client.createSession({ id: "talk", userId: "ann", activate: true });
-  await say(node);
+  await say(node, key);
   return { installation, node, port };
 }
 
-async function say(node: ChildServer): Promise<string> {
-  const client = createClient({ baseUrl: node.url });
+async function say(node: ChildServer, key?: string): Promise<string> {
+  const client = createClient({ baseUrl: node.url, ...(key !== undefined && { headers: bearer(key) }) });
   const { runId } = await client.send({ type: "chat", sessionId: "talk", content: "hello" });
   return runId!;
 }
 
+const bearer = (key: string) => ({ authorization: `Bearer ${key}` });
+
 /** Start another node in place of the stopped one, and run a turn on it. */
-async function goOn(installation: Installation): Promise<{ node: ChildServer; runId: string }> {
+async function goOn(installation: Installation, key?: string): Promise<{ node: ChildServer; runId: string }> {
   const node = await installation.start();
-  return { node, runId: await say(node) };
+  return { node, runId: await say(node, key) };
 }
 
 const seqsUpTo = (head: number) => Array.from({ length: head }, (_, n) => n + 1);
@@ -199,6 +203,39 @@ describeWithNginx("nginx with deploy/nginx.conf", (startNginx) => {
       await next.post("/session/talk/archive");
       await page.waitForFunction("heard.at(-1).type === 'bye'");
       expect(await page.evaluate("refused")).toEqual([]);
+    });
+
+    test("a page gets a new ticket for each stream, since a used ticket is refused", async () => {
+      await using blank = await SmallServer.start(emptyPage);
+      const entries = [{ owner: "ann", key: KEY }];
+      const keys = await writeTemporary("keys.yaml", keysFile(entries), onTestFinished);
+      const settings = { INTERLOCK_ORIGINS: blank.url, INTERLOCK_AUTH: `keys:${keys}` };
+      const { installation, node, port } = await openInstallation(settings, KEY);
+      const proxy = await startNginx(port);
+      const { page } = await open(blank.url);
+      const newTicket = `async () => {
+        const headers = { Authorization: "Bearer ${KEY}", "Content-Type": "application/json" };
+        const answer = await fetch("${proxy}/ticket", { method: "POST", headers, body: "{}" });
+        if (!answer.ok) throw new Error("no ticket");
+        return (await answer.json()).ticket;
+      }`;
+      await page.evaluate(follow(newTicket, `${proxy}/session/talk/events`));
+      await page.waitForFunction("heard.some(({ type }) => type === 'complete')");
+      await node.kill();
+      await node.ended;
+      const { runId } = await goOn(installation, KEY);
+      await page.waitForFunction(told(runId));
+      await expectInOrder(page);
+      expect(await page.evaluate("refused")).toEqual([]);
+    });
+
+    test("a page learns that a stream is refused permanently, and does not reconnect", async () => {
+      await using blank = await SmallServer.start(emptyPage);
+      const { port } = await openInstallation({ INTERLOCK_ORIGINS: blank.url });
+      const { page } = await open(blank.url);
+      await page.evaluate(follow("undefined", `http://127.0.0.1:${port}/session/nobody/events`));
+      await page.waitForFunction("refused.length > 0");
+      expect(await page.evaluate("[refused, gaveUp, opens]")).toEqual([[404], 1, 0]);
     });
 
     test("a browser resumes a connection by itself", async () => {

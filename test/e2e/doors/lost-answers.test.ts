@@ -185,6 +185,34 @@ test("a client that hung up before it has its answer, and asks again, joins the 
   expect(await turnsOf(session)).toBe(1);
 });
 
+test("an explicit abort ends a run whose client hung up, and the same words are a new turn then", async () => {
+  const session = await newSession();
+  const log = await node.stream(`/session/${session}/events`);
+  const socket = await open();
+  await send(socket, "/v1/chat/completions", completion("play", session));
+  await log.findState(session, "active.running");
+  socket.destroy();
+  await accepted(node.post("/message", { type: "abort", sessionId: session }));
+  expect((await log.find("complete")).data).toMatchObject({ cancelled: true });
+  const other = await open();
+  await send(other, "/v1/chat/completions", completion("play", session));
+  await log.findState(session, "active.running");
+  expect(await turnsOf(session)).toBe(2);
+  await accepted(node.post("/message", { type: "abort", sessionId: session }));
+});
+
+test("another request of the session ends a run whose client hung up at once, and is not refused", async () => {
+  const session = await newSession();
+  const log = await node.stream(`/session/${session}/events`);
+  const socket = await open();
+  await send(socket, "/v1/chat/completions", completion("play", session));
+  await log.findState(session, "active.running");
+  socket.destroy();
+  const next = await ask("/v1/chat/completions", completion("nod", session));
+  expect(next.body).toMatchObject({ choices: [{ message: { content: "Yes." } }] });
+  expect((await log.find("complete")).data).toMatchObject({ cancelled: true });
+});
+
 test("a change of the mode ends a run whose client hung up, and a refused one and a new title do not", async () => {
   const { session: made } = await accepted(node.post("/session/create", { agentId: "clerk" }));
   const session = made.id;
@@ -299,6 +327,17 @@ test("the AI SDK that repeats after a proxy lost the answer of a turn that acted
   const headers = { "interlock-session": session };
   const { text } = await generateText({ model: provider("general"), prompt: "browse", headers });
   expect([text, proxy.lost, await turnsOf(session)]).toEqual([expect.stringMatching(/^It says/), 1, 1]);
+});
+
+test("the AI SDK that repeats after a proxy gave up has one turn, and its answer", async () => {
+  const { proxy, provider } = await behindProxy();
+  const session = await newSession();
+  const log = await node.stream(`/session/${session}/events`);
+  const headers = { "interlock-session": session };
+  const generated = generateText({ model: provider("general"), prompt: "count", headers });
+  await log.findState(session, "active.running");
+  proxy.giveUp();
+  expect([(await generated).text, proxy.lost, await turnsOf(session)]).toEqual(["tick ".repeat(40), 1, 1]);
 });
 
 test("a request that its client marks as a repeat is one, by OpenAI's header or a Request-Id", async () => {

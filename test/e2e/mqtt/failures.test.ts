@@ -44,6 +44,27 @@ describeWith(["mosquitto"], "interlock mqtt, when something goes wrong", (path) 
     expect(await flagsOf(user)).toEqual({ kept: true, off: false, on: true });
   });
 
+  test("topics of sessions that ended while no bridge ran are cleared, and so is what others put below the floors", async () => {
+    const user = stage.node.newUser();
+    const rest = `floors: ["u:${user}"]`;
+    const bridge = await stage.bridge(user, rest);
+    const heard = await stage.broker.listen("interlock/floor/#");
+    const session = await stage.ask("music_agent", user);
+    const topic = `interlock/floor/${user}/-/session/${session}`;
+    await expect.poll(() => heard.json(topic)).toMatchObject({ state: "active" });
+    await bridge.kill();
+    await stage.client.stopSession(session);
+    const strange = [
+      `interlock/floor/${user}/-/session/nobody`,
+      `interlock/floor/${user}/%zz/holder`,
+      "interlock/floor/x",
+    ];
+    for (const each of strange) await stage.broker.retain(each, "{}");
+    await bridge.begin();
+    for (const each of [topic, ...strange]) await expect.poll(() => heard.last(each)).toBe("");
+    await expect.poll(() => heard.json(`interlock/floor/${user}/-/holder`)).toMatchObject({ sessionId: null });
+  });
+
   test.each([5, "3.1.1"] as const)(
     "of two bridges with one name the second takes over, and the first says so and ends (MQTT %s)",
     async (version) => {
@@ -61,6 +82,34 @@ describeWith(["mosquitto"], "interlock mqtt, when something goes wrong", (path) 
       expect(heard.last(`interlock/bridge/${user}`)).toBe("online");
     },
   );
+
+  test("a flood of one value is one request; a message of 1 MB, no JSON and a wrong type are counted, said and change nothing", async () => {
+    const user = stage.node.newUser();
+    const bridge = await stage.bridge(
+      user,
+      `flags:\n${flag(user, "flood")}requests: [{ topic: "in/${user}/request", user: ${user}, agents: [prompt_agent] }]`,
+    );
+    const requests = async () => {
+      const text = await stage.client.getMetrics();
+      return Number(/^interlock_commands_total\{[^}]*floor\.patch_flags[^}]*\} (\d+)$/m.exec(text)?.[1] ?? 0);
+    };
+    const before = await requests();
+    await stage.broker.publishLines(
+      `vss/${user}/flood`,
+      Array.from({ length: 5_000 }, () => "true"),
+    );
+    await expect.poll(() => flagsOf(user)).toEqual({ flood: true });
+    await stage.broker.publishLines(`vss/${user}/flood`, ["maybe", "17", "[]", "", "x".repeat(1_000_000)]);
+    // The broker keeps what is longer than the bridge takes.
+    await stage.broker.publishLines(`vss/${user}/flood`, ["x".repeat(3_000_000)]);
+    await stage.broker.publishLines(`in/${user}/request`, ["no JSON", "[]", "7", "{}", "x".repeat(1_000_000)]);
+    await expect.poll(() => bridge.said).toMatch(/\d messages? (was|were) left alone, the last one in \S+: /);
+    await stage.broker.publish(`vss/${user}/flood`, "false");
+    await expect.poll(() => flagsOf(user)).toEqual({ flood: false });
+    expect(await requests()).toBe(before + 2);
+    expect(bridge.said).not.toContain("the broker is away");
+    expect(await stage.statesOf(user)).toEqual([]);
+  });
 
   test("a signal that comes while the node is away counts when it is back, and devices stay as they are meanwhile", async () => {
     const user = stage.node.newUser();

@@ -1,3 +1,6 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import type { Page, Request } from "playwright-core";
 import { expect, onTestFinished, test } from "vitest";
 import {
@@ -12,9 +15,11 @@ import {
 } from "../../support/browsers/page-stage.ts";
 import { Caller, keysFile, writeTemporary } from "../../support/clients/callers.ts";
 import { accepted } from "../../support/clients/e2e-client.ts";
+import { freePort } from "../../support/servers/free-port.ts";
 import { nowS, signWithSecret } from "../../support/servers/token-issuer.ts";
 
 const SECRET = "0123456789abcdef0123456789abcdef";
+const FORMER_KEY = "ann-key-0123456789abcdef0123456789";
 const KEY = "ann-key-that-came-later-0123456789abcdef";
 const OTHER_KEY = "ben-key-0123456789abcdef0123456789";
 /** A token that ended so long ago, in s, is good for 8 s more, because nodes forgive clocks that differ by 10 s. */
@@ -132,6 +137,45 @@ describePage("the page after its sign-in expired", (open) => {
     expect(await watched.keys("/message")).toHaveLength(1);
   });
 
+  test("the page asks for a sign-in once after a restart with other keys, and sends the kept message once", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "interlock-keys-"));
+    onTestFinished(() => rm(folder, { recursive: true }));
+    const common = { PORT: String(await freePort()), INTERLOCK_STORE: `sqlite:${join(folder, "log.db")}` };
+    const start = async (key: string) => {
+      const file = await writeTemporary("keys.yaml", keysFile([{ owner: "ann", key }]), onTestFinished);
+      return startPageNode({ settings: { ...common, INTERLOCK_AUTH: `keys:${file}` } }, () => {});
+    };
+    const before = await start(FORMER_KEY);
+    const fields = { agentId: "general", userId: "ann", activate: true };
+    const { session } = await accepted(new Caller(before, FORMER_KEY).post("/session/create", fields));
+    const address = addressOf(before, "session", session);
+    const { page, watched } = await openSignedIn(address, FORMER_KEY);
+    await connected(page);
+    await before.stop();
+    await page.getByText("Disconnected", { exact: true }).waitFor();
+    await composer(page).fill("hello");
+    await composer(page).press("Enter");
+
+    const after = await start(KEY);
+    onTestFinished(() => after.stop());
+    await dialog(page).waitFor();
+    await expectSilence(page, watched);
+    expect((await accepted(new Caller(after, KEY).get(`/session/${session.id}/messages`))).messages).toEqual([]);
+    await page.getByRole("dialog").getByLabel("Token").fill(FORMER_KEY);
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.getByText("The server does not accept this token.").waitFor();
+
+    await signIn(page, KEY);
+    await messagesOn(page).getByText("Hello there.").waitFor();
+    await connected(page);
+    expect(page.url()).toBe(address);
+    await expect.poll(() => composer(page).inputValue()).toBe("");
+    await expect.poll(() => messagesOn(page).getByRole("article").count()).toBe(2);
+    const kept = await accepted(new Caller(after, KEY).get(`/session/${session.id}/messages`));
+    expect(kept.messages.map(({ content }) => content)).toEqual(["hello", "Hello there."]);
+    expect(new Set(await watched.keys("/message")).size).toBe(1);
+  });
+
   test("the page asks for a sign-in while its stream still runs, if a command or a read is refused first", async () => {
     const keys = [{ owner: "ann", key: KEY, operator: true }];
     const { node, ann, session, floor } = await startWithSession(keys, "music");
@@ -203,5 +247,19 @@ describePage("the page after its sign-in expired", (open) => {
     await signIn(page, OTHER_KEY);
     for (const tab of [page, other]) await tab.getByText(/, or it is not yours\.$/).waitFor();
     expect(await other.getByText("Hello there.").count()).toBe(0);
+  });
+
+  test("one sign-in lets all tabs continue, and their waiting commands are sent", async () => {
+    const { ann, session, address } = await startWithSession([{ owner: "ann", key: KEY }]);
+    const { page } = await openSignedIn(address, KEY);
+    const other = await page.context().newPage();
+    await other.goto(address);
+    await sayUnrecognized(other, "nod");
+    await page.reload();
+    await signIn(page, KEY);
+    await gone(dialog(other));
+    await messagesOn(other).getByText("Yes.").waitFor();
+    const kept = await accepted(ann.get(`/session/${session.id}/messages`));
+    expect(kept.messages.map(({ content }) => content)).toEqual(["nod", "Yes."]);
   });
 });

@@ -224,6 +224,15 @@ describeWith(
         await heard(desktop, "the song, turned up");
       }));
 
+    test("a player that is turned to its full volume while it is quieter is never louder than that", () =>
+      withMpv(async () => {
+        const endPrompt = await beginPrompt(desktop);
+        await desktop.turn("100%");
+        await heard(desktop, "the song beneath the prompt, whatever its slider shows", -14);
+        await endPrompt();
+        await heard(desktop, "the song after the prompt");
+      }));
+
     test("a bridge reads the streams because they change, and not because it reads them", () =>
       withMpv(async () => {
         const count = desktop.soundEvents();
@@ -273,6 +282,16 @@ describeWith(
       TIMEOUT_MS,
     );
 
+    test("a player that says that it has paused, and sounds on, is silenced in a call", async () => {
+      const player = desktop.stubborn("pauses");
+      try {
+        await checkDrive(desktop);
+      } finally {
+        await end(player, "SIGTERM");
+      }
+      await isState(desktop, "archived");
+    });
+
     test("a stream without controls obeys by its volume, and its user's mute is left alone", async () => {
       const endCall = await ask(desktop, "ecall_agent");
       const phone = desktop.stream("phone");
@@ -296,6 +315,19 @@ describeWith(
       await heard(desktop, "the other program, started again");
       await end(again);
     });
+
+    test("a bridge that is started again during a prompt pauses nothing, and raises nothing", () =>
+      withMpv(async () => {
+        const endPrompt = await beginPrompt(desktop);
+        await desktop.stopBridge("SIGKILL");
+        const from = desktop.lines.length;
+        await desktop.restartBridge();
+        await desktop.hears("mpv plays quieter, -14 dB", from);
+        await heard(desktop, "the song beneath the prompt", -14);
+        await endPrompt();
+        await heard(desktop, "the song after the prompt");
+        expect(desktop.lines.slice(from).filter((line) => /paused|may not/.test(line))).toEqual([]);
+      }));
 
     test("what the bridge has paused comes back after an absence that was longer than the lease", () =>
       withMpv(async () => {

@@ -7,9 +7,11 @@ import { Chance } from "../../support/runner/chance.ts";
 
 const SONG = Array.from({ length: 60 }, (_, n) => `la${n} `);
 const WHOLE = SONG.join("");
+const sings = (delay: string) => ({ kind: "scripted", replies: [{ say: SONG, delay }] });
 const CATALOG = {
   agents: [
-    { name: "singer", priority: 20, adapter: { kind: "scripted", replies: [{ say: SONG, delay: "5ms" }] } },
+    { name: "singer", priority: 20, adapter: sings("5ms") },
+    { name: "slow", priority: 20, adapter: sings("30ms") },
     { name: "phone", priority: 90 },
   ],
 };
@@ -76,4 +78,38 @@ test("pages whose connections break continuously see each event once, in order, 
     const texts = [...connection.transcriptOf(`${zone}-song`).finished.values()];
     expect(texts.filter((text) => text === WHOLE)).toHaveLength(5);
   }
+});
+
+test("a page continues by itself when its node stops and another starts at the same address", async () => {
+  const installation = await makeInstallation(CATALOG, { INTERLOCK_DRAIN: "1s" });
+  const first = await installation.start();
+  const connection = new Page(`${first.url}/events`, { mayBeSaid });
+  await connection.until(() => connection.heard.length >= 2);
+  const { connectionId } = connection.heard[0]!.data;
+  await create(first, "song", "singer", { ...ANN, connectionId });
+  const session = new Page(`${first.url}/session/song/events`, { mayBeSaid });
+  const pages = [connection, session];
+  const before = await say(first, "song", "sing");
+  for (const page of pages) await page.until(ended(page, "song", before));
+
+  first.signal("SIGTERM");
+  expect(await first.ended).toEqual({ code: 0, signal: null });
+  for (const page of pages) {
+    await page.until(() => page.heard.at(-1)!.type === "bye");
+    const { reason, reconnectInMs } = page.heard.at(-1)!.data;
+    expect(reason).toBe("draining");
+    expect(reconnectInMs).toBeGreaterThanOrEqual(1_000);
+    expect(reconnectInMs).toBeLessThanOrEqual(5_000);
+  }
+  const second = await installation.start({ settings: { PORT: new URL(first.url).port } });
+  expect(second.url).toBe(first.url);
+  const runId = await say(second, "song", "sing");
+  for (const page of pages) {
+    await page.until(ended(page, "song", runId));
+    await expectWhole(second, page, "song");
+    expect([page.faults, page.opens]).toEqual([[], 2]);
+    expect(page.heard.map(({ type }) => type)).not.toContain("reset");
+  }
+  const ids = connection.heard.filter(({ type }) => type === "connected").map(({ data }) => data.connectionId);
+  expect(ids).toEqual([connectionId, connectionId]);
 });

@@ -108,10 +108,10 @@ export class Desktop implements AsyncDisposable {
     return this.#player(await vlcIn(this.#parts.folder), [...usual, this.#parts.song]);
   }
 
-  /** A player that cannot pause. */
-  stubborn(): ChildProcess {
+  /** A player that cannot pause; with `pauses`, one that says that it has, and plays on. */
+  stubborn(...options: "pauses"[]): ChildProcess {
     const program = join(import.meta.dirname, "stubborn-player.ts");
-    return this.#player(process.execPath, [program, this.#parts.song]);
+    return this.#player(process.execPath, [program, this.#parts.song, ...options]);
   }
 
   /** Show notifications, as a desktop does, instead of an earlier call. @returns their titles and texts, in order */

@@ -2,7 +2,7 @@ import { afterEach, onTestFinished } from "vitest";
 import { openPostgresStore } from "../../../src/store/postgres/postgres-store.ts";
 import { describeWith } from "../programs/suites.ts";
 import { askDatabase, OWN_POSTGRES, POSTGRES, type PostgresServer } from "../servers/postgres-server.ts";
-import { REDIS_PROCESS, type RedisProcess } from "../servers/redis-server.ts";
+import { REDIS_PROCESS, type RedisOptions, type RedisProcess } from "../servers/redis-server.ts";
 import { serverOf } from "../servers/shared-server.ts";
 import { KeptLog, StandingClock } from "../stores/sqlite-place.ts";
 import { checkStoredFloors } from "../stores/stored-floors-check.ts";
@@ -16,6 +16,8 @@ const TOLD = 4_000;
 export interface ClusterServers {
   postgres: () => PostgresServer;
   redis: () => RedisProcess;
+  /** Another Redis, which the test stops. */
+  startRedis: (options?: RedisOptions) => Promise<RedisProcess>;
 }
 
 /** A suite that needs both servers; `own`: it stops or reconfigures PostgreSQL. Every suite may do so with Redis. */
@@ -28,7 +30,7 @@ export function describeClusters(
     const postgres = serverOf(startPostgres);
     const redis = serverOf(startRedis);
     printLogsOfFailures();
-    suite({ postgres, redis });
+    suite({ postgres, redis, startRedis });
   });
 }
 
@@ -62,7 +64,7 @@ export class Cluster {
   }
 
   static async make(
-    { postgres, redis: bus }: ClusterServers,
+    { postgres, redis: bus }: Pick<ClusterServers, "postgres" | "redis">,
     { catalog, settings, atEnd = onTestFinished }: ClusterOptions,
   ): Promise<Cluster> {
     const { url, drop } = await postgres().makeDatabase();

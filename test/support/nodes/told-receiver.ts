@@ -9,7 +9,7 @@ import type { ChildServer } from "./child-server.ts";
 /** The events that the receiver is told of. */
 const TOLD: ReadonlySet<string> = new Set(["complete", "session_transition", "arbitration"]);
 const TYPES = ["turn.ended", "session.transition", "decision"];
-const SESSIONS = ["s1", "s2", "s3", "s4"];
+export const SESSIONS = ["s1", "s2", "s3", "s4"];
 
 export const TOLD_CATALOG = {
   agents: [{ name: "singer", adapter: { kind: "scripted", replies: [{ say: ["la ", "la"] }] } }],
@@ -20,11 +20,18 @@ export class ToldReceiver {
   readonly receiver: HookReceiver;
   /** While it is set, no request is answered. */
   #isSilent = false;
+  #isGone = false;
+  /** Requests that were answered with 410. */
+  refused = 0;
   #held = new Set<string>();
   #onHeld: () => void = () => {};
 
   private constructor(start: (answer: typeof accept) => HookReceiver) {
     this.receiver = start((response, request) => {
+      if (this.#isGone) {
+        this.refused += 1;
+        return void response.writeHead(410).end();
+      }
       if (!this.#isSilent) return accept(response, request);
       this.#held.add(String(JSON.parse(request.body).data.sessionId));
       this.#onHeld();
@@ -74,8 +81,19 @@ export class ToldReceiver {
     await Promise.all([work(), within("being told of each session", all)]);
   }
 
+  /** Answer 410 from now on. */
+  leave(): void {
+    this.#isGone = true;
+  }
+
   answerAgain(): void {
     this.#isSilent = false;
+    this.#isGone = false;
+  }
+
+  /** Wait until a node says that the webhook is disabled. */
+  async expectDisabled(node: ChildServer): Promise<void> {
+    await expect.poll(() => node.metric('interlock_webhook_disabled{webhook="told"}')).toBe(1);
   }
 
   /**

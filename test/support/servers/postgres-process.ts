@@ -1,7 +1,7 @@
-import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { type ChildProcess, execFile, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { rmSync } from "node:fs";
-import { chown, mkdtemp, realpath, rename, rm, stat, writeFile } from "node:fs/promises";
+import { chown, mkdtemp, open, readFile, realpath, rename, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
@@ -16,12 +16,21 @@ const READY = /database system is ready to accept (read-only )?connections/;
 const USERS = ["postgres", "nobody"];
 const FLAGS = ["max_connections=200", "lc_messages=C", "unix_socket_directories=", "autovacuum_naptime=5s"];
 
+/** What fills a disk, in bytes: as small as the last write that a disk may still have room for. */
+const FILLER_BYTES = 4_096;
+/** The largest file of a server whose disk is said to be full, in bytes: less than a file of its write-ahead log. */
+const FULL_BYTES = 65_536;
+
 export interface PostgresProcessOptions {
   /**
    * false: without fsync, because a power failure is not tested; its other settings are those of production
    */
   isDurable: boolean;
+  /** Keep the data on a disk that the test fills, of this size if this machine allows a mount. */
+  diskMib?: number;
 }
+
+type Made = Pick<PostgresProcessOptions, "isDurable"> & { isMounted: boolean };
 
 interface Identity {
   uid?: number;
@@ -36,27 +45,35 @@ export class PostgresProcess {
   readonly #binaries: string;
   readonly #identity: Identity;
   readonly #flags: readonly string[];
+  readonly #isMounted: boolean;
   readonly #data: string;
   #child: ChildProcess | undefined;
   #exit: Promise<unknown> = Promise.resolve();
 
-  private constructor(binaries: string, folder: string, port: number, identity: Identity, isDurable: boolean) {
+  private constructor(binaries: string, folder: string, port: number, identity: Identity, options: Made) {
+    const { isDurable, isMounted } = options;
     this.url = `postgres://postgres:${encodeURIComponent(PASSWORD)}@127.0.0.1:${port}/postgres`;
     this.#binaries = binaries;
     this.#folder = folder;
     this.#data = join(folder, "data");
     this.#port = port;
     this.#identity = identity;
+    this.#isMounted = isMounted;
     this.#flags = [...FLAGS, `fsync=${isDurable ? "on" : "off"}`, "listen_addresses=127.0.0.1"];
   }
 
   /** @throws Error with its output, if it does not start */
-  static async start(binaries: string, { isDurable }: PostgresProcessOptions): Promise<PostgresProcess> {
+  static async start(binaries: string, options: PostgresProcessOptions): Promise<PostgresProcess> {
     const identity = await findIdentity();
     const folder = await mkdtemp(join(tmpdir(), "interlock-postgres-"));
+    const { isDurable, diskMib } = options;
+    const isMounted = diskMib !== undefined && (await mountDisk(folder, diskMib));
     await own(folder, identity);
     await copyTree(await emptyCluster(binaries, identity), join(folder, "data"));
-    const server = new PostgresProcess(binaries, folder, await freePort(), identity, isDurable);
+    const server = new PostgresProcess(binaries, folder, await freePort(), identity, {
+      isDurable,
+      isMounted,
+    });
     await server.#start();
     return server;
   }
@@ -68,6 +85,7 @@ export class PostgresProcess {
 
   async stop(): Promise<void> {
     await this.#end("crash");
+    if (this.#isMounted) unmount(this.#folder);
     await rm(this.#folder, { recursive: true, force: true });
   }
 
@@ -75,7 +93,8 @@ export class PostgresProcess {
   async startStandby(): Promise<PostgresProcess> {
     const folder = await mkdtemp(join(tmpdir(), "interlock-postgres-"));
     await own(folder, this.#identity);
-    const standby = new PostgresProcess(this.#binaries, folder, await freePort(), this.#identity, false);
+    const options = { isDurable: false, isMounted: false };
+    const standby = new PostgresProcess(this.#binaries, folder, await freePort(), this.#identity, options);
     const flags = ["--write-recovery-conf", "--checkpoint=fast", "--no-sync", `--pgdata=${standby.#data}`];
     // The folder may have links to some of the server's programs only.
     const binaries = dirname(await realpath(join(this.#binaries, "postgres")));
@@ -97,6 +116,56 @@ export class PostgresProcess {
     await this.#start();
   }
 
+  get #filler(): string {
+    return join(this.#folder, "filler");
+  }
+
+  /**
+   * Whether its disk is a mount. Without one, a full disk is a limit on the size of its files, which fails all writes.
+   */
+  get isMounted(): boolean {
+    return this.#isMounted;
+  }
+
+  /** Whether the server has ended by itself. */
+  get hasEnded(): boolean {
+    return this.#child?.exitCode !== null;
+  }
+
+  /** Leave no room on its disk. */
+  async fillDisk(): Promise<void> {
+    if (!this.#isMounted) return await this.#limitFiles(String(FULL_BYTES));
+    const file = await open(this.#filler, "a");
+    const filler = Buffer.alloc(FILLER_BYTES);
+    try {
+      for (;;) await file.write(filler);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "ENOSPC") throw error;
+    } finally {
+      await file.close();
+    }
+  }
+
+  /** Make room again. A server that ended because it found none is started. */
+  async freeDisk(): Promise<void> {
+    if (this.#isMounted) await rm(this.#filler);
+    else if (!this.hasEnded) await this.#limitFiles("unlimited");
+    if (this.hasEnded) await this.#start();
+  }
+
+  /** The largest file that the server's processes may write: a soft limit, which they need no right to raise again. */
+  async #limitFiles(bytes: string): Promise<void> {
+    const pid = this.#child!.pid!;
+    const children = (await readFile(`/proc/${pid}/task/${pid}/children`, "utf8")).split(" ").filter(Boolean);
+    // The first one starts the others: after it, those that it has started by now.
+    for (const each of [String(pid), ...children]) {
+      // As the server's user: root may lack the right to limit another user's processes.
+      await run("prlimit", ["--pid", each, `--fsize=${bytes}:`], { ...this.#identity }).catch((error: Error) => {
+        if (!error.message.includes("No such process")) throw error;
+      });
+    }
+  }
+
   async #start(): Promise<void> {
     const flags = this.#flags.flatMap((flag) => ["-c", flag]);
     const data = ["-D", this.#data, "-p", String(this.#port)];
@@ -110,6 +179,7 @@ export class PostgresProcess {
     // The server ends with the test at the latest.
     const kill = () => {
       child.kill("SIGQUIT");
+      if (this.#isMounted) unmount(this.#folder);
       rmSync(this.#folder, { recursive: true, force: true });
     };
     process.on("exit", kill);
@@ -155,6 +225,20 @@ async function emptyCluster(binaries: string, identity: Identity): Promise<strin
     }
   });
   return join(kept, "data");
+}
+
+/** @returns whether this machine allows it: only root may mount, and in most containers not even root. */
+async function mountDisk(folder: string, mib: number): Promise<boolean> {
+  const asked = run("mount", ["-t", "tmpfs", "-o", `size=${mib}m`, "interlock-test", folder]);
+  return await asked.then(
+    () => true,
+    () => false,
+  );
+}
+
+/** Processes that still use it keep it until they end. */
+function unmount(folder: string): void {
+  execFileSync("umount", ["--lazy", folder]);
 }
 
 /** With owners and modes, which `fs.cp` does not keep and PostgreSQL requires. */

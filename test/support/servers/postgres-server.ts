@@ -115,17 +115,17 @@ async function answering(url: string): Promise<void> {
   }
 }
 
-/** A server and its process, which a standby replaces. */
+/** A server and its process, whose disk the test fills, or which a standby replaces. */
 export interface SmallPostgres extends PostgresServer {
   readonly process: PostgresProcess;
 }
 
 /** Only a process of this machine: a container that ends loses its disk. */
-export const smallPostgres = (): StartedNeed<SmallPostgres> => ({
+export const smallPostgres = (diskMib?: number): StartedNeed<SmallPostgres> => ({
   program: "postgres",
   ways: ["machine"],
   async start(_way, at) {
-    const process = await PostgresProcess.start(dirname(at), { isDurable: true });
+    const process = await PostgresProcess.start(dirname(at), { isDurable: true, ...(diskMib && { diskMib }) });
     return { ...serverOf(process), process };
   },
 });

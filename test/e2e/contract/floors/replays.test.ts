@@ -26,6 +26,16 @@ const replay = (raw: string, query = "", floor = "/floor/u%3Aann", at = node): P
   at.post(`${floor}/replay${query}`, undefined, { raw, headers: YAML });
 const bodyOf = ({ body }: Answer) => body as unknown as ReplayAnswer;
 
+test("a floor's log replays without a difference with the catalogue in force", async () => {
+  const answer = await accepted(replay(CATALOGUE)).then(() => replay(CATALOGUE));
+  expect(answer.body).toMatchObject({ requests: 3, differing: 0, differences: [], hasMore: false, unknown: 0 });
+  const { before, after, agents } = bodyOf(answer);
+  const typesOf = (events: ReplayAnswer["before"]) => events.map(({ type }) => type).toSorted();
+  expect(typesOf(after)).toEqual(typesOf(before));
+  expect(agents.map(({ agentId }) => agentId)).toEqual(["music", "phone", "weather"]);
+  expect(agents[2]).toMatchObject({ before: { requests: 1, rejected: 1 }, after: { requests: 1, rejected: 1 } });
+});
+
 test("another catalogue's differences are listed, with both logs, and nothing is written", async () => {
   const log = await node.get("/floor/u%3Aann/log");
   const answer = bodyOf(await replay(BENEATH));
@@ -41,6 +51,12 @@ test("another catalogue's differences are listed, with both logs, and nothing is
     events.flatMap((event) => (event.type === "session_created" ? [event.data.title] : []));
   expect(created(answer.after)).toEqual(created(answer.before));
   expect((await node.get("/floor/u%3Aann/log")).body).toEqual(log.body);
+});
+
+test("a floor without events in that time has nothing to replay", async () => {
+  const nothing = { requests: 0, differing: 0, before: [], after: [], agents: [], hasMore: false };
+  expect((await replay(CATALOGUE, "", "/floor/u%3Anobody")).body).toMatchObject(nothing);
+  expect(bodyOf(await replay(CATALOGUE, "?lastMs=1")).requests).toBe(0);
 });
 
 test("a log replays with agents that operators defined, which a catalogue in a file lacks", async () => {

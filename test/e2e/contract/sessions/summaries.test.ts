@@ -162,6 +162,35 @@ describe("a summary", () => {
     expect(stage.requests().map(({ body }) => JSON.parse(body).model)).toEqual(["large", "small"]);
   });
 
+  // These come last: the tests above count what the node did from its start.
+  test("after a kill the next node writes the summary that its predecessor was writing, uses those that were written, and continues them", async () => {
+    const stage = await open(shared);
+    await stage.summarised(SUMMARY);
+    const cut = await open(shared);
+    await cut.talk("one");
+    await cut.say("two", { kind: "stream", text: ["Heard two."] }, { kind: "stream", text: ["A"], ending: "never" });
+    while (cut.requests().length < 3) await cut.provider.nextRequest();
+    cut.provider.willReply({ kind: "stream", text: [SUMMARY] });
+    await cut.restart();
+    await cut.node.follow(cut.id, isSummary);
+    expect((await cut.messages()).filter(({ summary }) => summary)).toMatchObject([{ content: SUMMARY }]);
+
+    await stage.talk("three");
+    expect(stage.asked(-1).messages[0]!.content).toContain(NOTE);
+    await stage.say("four", { kind: "stream", text: ["Heard four."] }, { kind: "stream", text: ["Oslo and Bergen"] });
+    await stage.node.follow(stage.id, ({ data }) => data["summary"] === "Oslo and Bergen");
+    const asked = stage.asked(-1).messages[1]!.content;
+    expect(asked).toContain(`<summary>\n${SUMMARY}\n</summary>`);
+    expect(asked).toContain("User: three");
+    expect(asked).not.toContain("User: two");
+    await stage.talk("five");
+    expect(said(stage.asked(-1).messages)).toEqual([
+      "user: What was said before, in short:\n<summary>\nOslo and Bergen\n</summary>\n\nfour",
+      "assistant: Heard four.",
+      "user: five",
+    ]);
+  });
+
   test("a summary is copied by a fork, and by an export that is imported, unless its messages are left out", async () => {
     const stage = await open(shared);
     await stage.summarised(SUMMARY);

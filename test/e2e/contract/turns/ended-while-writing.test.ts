@@ -70,6 +70,15 @@ describe("a session whose run writes", () => {
     expect((await ann.messages(id)).map(({ status }) => status)).not.toContain("running");
     expect((await accepted(node.get(`/session/${id}`))).position).toBe(position);
   });
+
+  test("a rollback replaces a session whose run writes without any part of the run", async () => {
+    const { ann, id } = await writing("breaker");
+    const { session } = await accepted(node.post(`/session/${id}/rollback`));
+    await aWholeTurnLater();
+    expect(await ann.messages(session.id)).toEqual([]);
+    expect(await ann.see(session.id)).toMatchObject({ state: "active", activity: "idle", messageCount: 0 });
+    expect((await ann.see(id)).state).toBe("archived");
+  });
 });
 
 /** A session whose agent writes, and the text that its reader received: less than one report. */
@@ -113,6 +122,8 @@ test("text that readers received is kept after an abort, whose answer does not w
 
 test.each<[string, (ann: E2eClient, id: string) => Promise<unknown>]>([
   ["archive", (ann, id) => accepted(ann.on(id, "archive"))],
+  ["stop", (ann, id) => accepted(ann.on(id, "stop"))],
+  ["stop of the floor", (ann) => accepted(node.post(`${ann.floorPath}/stop`))],
   ["stop of all", (ann) => accepted(node.post(`${ann.floorPath}/stop-all`))],
 ])("text that readers received is in the stored message after %s, although the log has ended", async (_, end) => {
   const { ann, id, stream, messageId } = await listen();
