@@ -17,7 +17,7 @@ import { StateSign } from "../parts/state-sign.tsx";
 import { useAct } from "../parts/use-act.ts";
 import { failureText } from "../words/failure-text.ts";
 import { useWords } from "../words/words.tsx";
-import { effectsOf, fateOf, type PredictedEffect, type WhatIf } from "./agents/what-if.ts";
+import { effectsOf, type Fate, fateOf, type PredictedEffect, type WhatIf } from "./agents/what-if.ts";
 import { decisionBehind } from "./decision-behind.ts";
 import { DecisionReason } from "./decisions.tsx";
 import styles from "./floor.module.css";
@@ -43,7 +43,7 @@ export function Stack({ floor, whatIf }: { floor: FloorPicture; whatIf: WhatIf |
   const { fate, effects } = outcomeOf(whatIf);
   const named = isStill ? fate : undefined;
   const carded = isStill ? undefined : fate;
-  const ghost = whatIf && <Ghost whatIf={whatIf} isNamed={isStill} />;
+  const ghost = whatIf && fate && <Ghost agentId={whatIf.agentId} fate={fate} isNamed={isStill} />;
   // Sessions are heard beneath the holder, so without them there is no heading of their own.
   const isNamedInFront = named === "front" || (named === "beneath" && ducked.length === 0);
   return (
@@ -74,7 +74,7 @@ export function Stack({ floor, whatIf }: { floor: FloorPicture; whatIf: WhatIf |
 }
 
 const outcomeOf = (whatIf: WhatIf | undefined) =>
-  whatIf ? { fate: fateOf(whatIf.decision), effects: effectsOf(whatIf.decision) } : {};
+  whatIf?.decision ? { fate: fateOf(whatIf.decision), effects: effectsOf(whatIf.decision) } : {};
 
 type Effects = ReadonlyMap<string, PredictedEffect> | undefined;
 
@@ -97,10 +97,9 @@ function Front({ floor: { holder, reserved }, effects }: { floor: FloorPicture; 
 }
 
 /** The considered session where it would be, as a card or in the line of a heading. */
-function Ghost({ whatIf: { agentId, decision }, isNamed }: { whatIf: WhatIf; isNamed: boolean }) {
+function Ghost({ agentId, fate, isNamed }: { agentId: string; fate: Fate; isNamed: boolean }) {
   const { say } = useWords();
   const { agentName } = useHere();
-  const fate = fateOf(decision);
   return (
     <p className={styles[isNamed ? "named" : "ghost"]} data-where={fate}>
       {agentName(agentId)}{" "}

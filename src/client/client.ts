@@ -1,5 +1,4 @@
 import type { ClientMessage } from "../protocol/client-message.ts";
-import type { Decision } from "../protocol/decision.ts";
 import type { FloorState } from "../protocol/floor.ts";
 import type { ListedRunState } from "../protocol/listed-run.ts";
 import type { Routed } from "../protocol/routed.ts";
@@ -30,6 +29,7 @@ import type {
   UsagePage,
   WebhookAnswer,
   WebhookView,
+  WhatIfAnswer,
 } from "./answers.ts";
 import { type EventStream, type EventStreamOptions, openEvents } from "./event-stream.ts";
 import {
@@ -404,7 +404,7 @@ export function createClient(options: ClientOptions) {
     /**
      * What the arbiter would decide if a session of this agent requested the floor now, or one of the agent that hears
      * this sentence, which `routed` tells; a sentence that is ignored, or that goes on in a session that is heard, has
-     * no decision. Changes nothing.
+     * no decision. `refused`: the request would get this error, and no decision. Changes nothing.
      */
     whatIf: <T extends string | { content: string }>(
       id: string,
@@ -412,9 +412,7 @@ export function createClient(options: ClientOptions) {
       options?: ReadOptions & { workspaceId?: string | undefined },
     ) => {
       const asked = typeof about === "string" ? { agentId: about } : (about as { content: string });
-      type Answer = T extends string
-        ? { decision: Decision }
-        : { decision?: Decision; routed?: Routed; sessionId?: string };
+      type Answer = WhatIfAnswer & (T extends string ? unknown : { routed?: Routed; sessionId?: string });
       return post<Answer>(["floor", id, "what-if"], { ...asked, workspaceId: options?.workspaceId }, options);
     },
 

@@ -2,8 +2,17 @@
 import { createHmac, hash } from "node:crypto";
 import { Readable } from "node:stream";
 import type { FastifyRequest } from "fastify";
+import type { Decision } from "../protocol/decision.ts";
 import { AppError } from "../protocol/errors.ts";
-import { CommandId, type FloorId, type MessageId, type RunId, type Seq, type SessionId } from "../protocol/ids.ts";
+import {
+  CommandId,
+  type FloorId,
+  type MessageId,
+  type RunId,
+  type Seq,
+  type SessionId,
+  userOf,
+} from "../protocol/ids.ts";
 import { type Command, type CommandOf, type Envelope, sessionCreatedBy } from "../protocol/internal/command.ts";
 import type { Accepted, Reply } from "../protocol/internal/reply.ts";
 import { type Locale, localeOf } from "../protocol/locale.ts";
@@ -13,7 +22,7 @@ import { idText } from "../shared/id-text.ts";
 import type { Clock } from "../shared/ports/clock.ts";
 import type { Trace } from "../shared/ports/tracer.ts";
 import type { Receipt, ReceiptStore, Slot, StoreEpoch, StoreSecret } from "../store/store.ts";
-import type { Caller } from "./access/caller.ts";
+import { type Caller, ownerOf } from "./access/caller.ts";
 import type { KnownAddresses } from "./access/known-addresses.ts";
 import type { AbandonedRuns } from "./deliveries/abandoned-runs.ts";
 import type { RecentRequests } from "./deliveries/recent-requests.ts";
@@ -260,9 +269,17 @@ export class IdempotentCommands {
     return answer;
   }
 
-  /** Send a command that changes nothing. It needs no key and leaves no receipt. */
-  async look(floorId: FloorId, command: Command, trace?: Trace): Promise<Accepted> {
-    return this.#sendWithoutKey({ floorId, trace, command });
+  /** What the caller's request would get. It changes nothing, needs no key and leaves no receipt. */
+  async preview(
+    caller: Caller,
+    floorId: FloorId,
+    about: Omit<CommandOf<"floor.what_if">, "type" | "ownerId">,
+    trace?: Trace,
+  ): Promise<{ decision?: Decision | undefined; refused?: AppError }> {
+    const ownerId = ownerOf(caller, userOf(floorId));
+    const command = { type: "floor.what_if" as const, ...about, ownerId };
+    const { decision, refused } = await this.#sendWithoutKey({ floorId, actsFor: actingFor(caller), trace, command });
+    return { decision, ...(refused && { refused: errorOf(refused) }) };
   }
 
   /** Send a command that may be repeated without harm. It needs no key and leaves no receipt. */
@@ -328,5 +345,8 @@ function undefinedForRefusal(error: unknown): undefined {
 
 function accepted(reply: Reply): Accepted {
   if (reply.ok) return reply;
-  throw new AppError(reply.code, reply.message, reply.facts ? { facts: reply.facts } : {});
+  throw errorOf(reply);
 }
+
+const errorOf = ({ code, message, facts }: NonNullable<Accepted["refused"]>): AppError =>
+  new AppError(code, message, facts ? { facts } : {});

@@ -206,8 +206,10 @@ export interface ViewStore {
   listFloors(query: StoredFloorQuery): Promise<StoredFloorPage>;
 }
 
-/** What turns used, by day, owner and agent. */
+/** What turns used: by day, owner and agent, and in the windows of budgets. */
 export interface UsageStore {
+  /** The newest windows of these budgets; of one in which nothing was counted, none. */
+  findWindows(scopes: readonly string[]): Promise<BudgetWindow[]>;
   /** Newest day first, then by owner and agent. */
   listUsage(query: StoredUsageQuery): Promise<StoredUsagePage>;
 }
@@ -345,6 +347,14 @@ export interface BudgetCount {
   add: number;
   /** The change is refused if the sum would be larger. Undefined: nothing is refused. */
   max?: number | undefined;
+}
+
+/** What was counted in a window of a budget; nothing any more if it has ended. */
+export interface BudgetWindow {
+  scope: string;
+  used: number;
+  /** In the floors' time, ms. */
+  endsAt: number;
 }
 
 /** What a change adds to the usage of a day. */

@@ -6,6 +6,7 @@ import { Outcome } from "../../parts/commands/outcome.tsx";
 import { userOfFloor } from "../../parts/floor-name.ts";
 import { useMedia } from "../../parts/screen/use-media.ts";
 import { useAct } from "../../parts/use-act.ts";
+import { failureText } from "../../words/failure-text.ts";
 import { useWords } from "../../words/words.tsx";
 import { DecisionText } from "../decisions.tsx";
 import floorStyles from "../floor.module.css";
@@ -99,7 +100,8 @@ export function AgentButtons(considered: Considered) {
       >
         {whatIf && (
           <p>
-            <b>{say("whatif.title")}</b> <DecisionText decision={whatIf.decision} isWhatIf />
+            <b>{say("whatif.title")}</b> {whatIf.decision && <DecisionText decision={whatIf.decision} isWhatIf />}
+            {whatIf.refused && failureText({ code: whatIf.refused.errorCode, message: whatIf.refused.error }, say)}
           </p>
         )}
         {!whatIf && <Outcome of={lastCommand} />}

@@ -40,7 +40,7 @@ export function useWhatIf({ whatIf, onWhatIf }: Considered) {
     setTimeout(() => {
       if (signal.aborted) return;
       client.whatIf(floorId, agentId, { signal, workspaceId }).then(
-        ({ decision }) => onWhatIf({ agentId, decision }),
+        ({ decision, refused }) => onWhatIf({ agentId, decision, refused }),
         // If the query fails, nothing is shown: pressing the button shows the reason.
         () => {
           if (!signal.aborted) onWhatIf(undefined);

@@ -1,9 +1,12 @@
+import type { WhatIfAnswer } from "../../../src/client/answers.ts";
 import type { Decision } from "../../../src/protocol/decision.ts";
 
 /** The result of a request for the floor by an agent, without making it. */
 export interface WhatIf {
   agentId: string;
-  decision: Decision;
+  decision: Decision | undefined;
+  /** The error that it would get, if not a decision. */
+  refused?: WhatIfAnswer["refused"] | undefined;
 }
 
 /** Where a session would go: to the front, beneath the holder, to the queue, or nowhere. */

@@ -11,7 +11,7 @@ import {
   sessionCreatedBy,
   type TurnInput,
 } from "../../protocol/internal/command.ts";
-import type { Reply } from "../../protocol/internal/reply.ts";
+import { previewOf, type Reply } from "../../protocol/internal/reply.ts";
 import type { Message } from "../../protocol/message.ts";
 import { flow } from "../../shared/flow.ts";
 import type { FloorStore, LogStore, MessageStore } from "../../store/store.ts";
@@ -221,15 +221,25 @@ export function refuseForeign({ actsFor, command, floorId }: Envelope, actors: F
   return isAlone && actors.sessionIds.some(isForeign) ? { ok: false, code: "not_found" } : undefined;
 }
 
+const FOR_OPERATORS = {
+  ok: false,
+  code: "forbidden",
+  message: "Only operators may start sessions of a critical agent.",
+} as const satisfies Reply;
+
 /**
  * Critical agents take precedence over all others, so only operators may create their sessions or switch a session to
  * one. The floor's node checks it, because it uses the same catalogue as the floor.
  */
 function refuseCritical({ actsFor, command }: Envelope, catalog: Catalog, actors: FloorActors): Reply | undefined {
   if (actsFor === undefined) return undefined;
+  if (command.type === "floor.what_if") {
+    const isCritical = command.sessionId === undefined && catalog.agents.get(command.agentId)?.critical;
+    return isCritical ? previewOf(FOR_OPERATORS) : undefined;
+  }
   const wanted = agentWanted(command, catalog, actors);
   if (!wanted || !findAgent(catalog, wanted.name, wanted.workspaceId)?.critical) return undefined;
-  return { ok: false, code: "forbidden", message: "Only operators may start sessions of a critical agent." };
+  return FOR_OPERATORS;
 }
 
 interface WantedAgent {
@@ -274,7 +284,11 @@ export function refuseStale(
 /** Refuse a command whose turn would begin and exceed a budget (rule C35). */
 export function refuseSpent(command: Command, refused: ReadonlyMap<RunId, BudgetRefusal>): Reply | undefined {
   const refusal = "turn" in command && command.turn ? refused.get(command.turn.runId) : undefined;
-  if (!refusal) return undefined;
+  return refusal && replyToSpent(refusal);
+}
+
+/** The reply to a turn that would exceed a budget. */
+export function replyToSpent(refusal: BudgetRefusal): Reply {
   const { message, retryAfterMs, spent } = refusal;
   return { ok: false, code: "budget_exhausted", message, facts: { retryAfterMs, budget: spent } };
 }

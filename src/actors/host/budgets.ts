@@ -3,7 +3,7 @@ import type { Budget, Catalog } from "../../config/catalog/catalog.ts";
 import type { RunId } from "../../protocol/ids.ts";
 import { textIn } from "../../protocol/locale.ts";
 import type { FloorTime } from "../../shared/floor-time.ts";
-import type { BudgetCount, OverBudget, UsageCount } from "../../store/store.ts";
+import type { BudgetCount, BudgetWindow, OverBudget, UsageCount } from "../../store/store.ts";
 import type { BegunTurn, BudgetRefusal, UsedTokens } from "../facts.ts";
 
 const DAY_MS = 86_400_000;
@@ -67,6 +67,16 @@ export function budgetCounts({ budgets }: Catalog, { begun, used }: CountedTurns
   }
   return [...counts.values()];
 }
+
+/** Which counts would be above their `max` in the present windows, as a commit of them would find. */
+export const overBudget = (counts: readonly BudgetCount[], windows: readonly BudgetWindow[]): OverBudget => ({
+  over: counts.flatMap(({ scope, time, withinMs, add, max }) => {
+    const window = windows.find((each) => each.scope === scope && each.endsAt > time);
+    const used = window?.used ?? 0;
+    const freeAt = Math.min(window?.endsAt ?? time + withinMs, time + withinMs);
+    return max === undefined || used + add <= max ? [] : [{ scope, room: Math.max(0, max - used), freeAt }];
+  }),
+});
 
 /** The rows of usage that a change adds to. @param now ms since 1970 */
 export function usageCounts({ begun, used }: CountedTurns, now: number): UsageCount[] {

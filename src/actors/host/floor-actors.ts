@@ -1,12 +1,11 @@
 // Rules C6, C9 and C37 of docs/inside/correctness.md.
 import type { Catalog } from "../../config/catalog/catalog.ts";
-import type { Decision } from "../../protocol/decision.ts";
 import { type FloorId, type MessageId, type RunId, type SessionId, userOf } from "../../protocol/ids.ts";
-import type { Reply } from "../../protocol/internal/reply.ts";
+import { previewOf, type Reply } from "../../protocol/internal/reply.ts";
 import type { Routed } from "../../protocol/routed.ts";
 import { type FloorTime, later } from "../../shared/floor-time.ts";
 import { flow } from "../../shared/flow.ts";
-import { accept, type DeadlineSources, type Fact, type Given, type LoggedEvent } from "../facts.ts";
+import type { BegunTurn, DeadlineSources, Fact, Given, LoggedEvent } from "../facts.ts";
 import { type ArbiterEvent, arbitrate } from "../floor/arbiter.ts";
 import type { ArbiterContext, FloorOrder, SeenSessions } from "../floor/arbiter-step.ts";
 import { beneathDecision } from "../floor/arbitration.ts";
@@ -21,6 +20,8 @@ import { SessionMachineState, transitionOf } from "./session-machine-state.ts";
 
 /** The result of one command. */
 export interface CommandResult {
+  /** Of a what-if: the turns that would begin. */
+  begins?: readonly BegunTurn[];
   /** In the order in which they happened, transitions included. */
   facts: Exclude<Fact, { type: "reply" }>[];
   reply: Reply;
@@ -36,7 +37,7 @@ const NONE: readonly never[] = [];
 
 /** The session and the turn of a what-if. No client can name this id. */
 const NEW = "~" as SessionId;
-const NEW_TURN = { messageId: "~" as MessageId, runId: "~" as RunId, content: "" };
+export const NEW_TURN = { messageId: "~" as MessageId, runId: "~" as RunId, content: "" };
 
 /** Whether the floor keeps the session in memory although it does not compete: it has a run, or waits for its time. */
 const isKept = ({ context, value }: SessionMachineState): boolean =>
@@ -65,17 +66,18 @@ export const withRouted = (reply: Reply, routed: Routed): Reply =>
   reply.ok ? { ...reply, routed } : { ...reply, facts: { ...reply.facts, routed } };
 
 /**
- * A request that had to wait, and whose session came up with the same command, is answered as granted.
+ * A request that had to wait, and whose session came up with the same command, is answered as granted; one whose wait
+ * was over with the same command, as refused.
  * @param facts what the command made happen. @param floor after it
  */
 export function asItStands(reply: Reply, facts: readonly Fact[], floor: Floor, { catalog }: Given): Reply {
   if (!reply.ok || reply.decision?.outcome !== "queued") return reply;
   const { sessionId } = reply.decision.challenger;
-  const grants = facts.flatMap((fact) => {
+  const outcomes = facts.flatMap((fact) => {
     if (fact.type !== "event" || fact.event.type !== "arbitration" || fact.event.sessionId !== sessionId) return [];
-    return fact.event.data.outcome === "granted" ? [fact.event.data] : [];
+    return fact.event.data.outcome === "queued" ? [] : [fact.event.data];
   });
-  const decision = grants.at(-1) ?? beneathDecision(floor, sessionId, catalog.agents);
+  const decision = outcomes.at(-1) ?? beneathDecision(floor, sessionId, catalog.agents);
   return decision ? { ...reply, decision } : reply;
 }
 
@@ -274,6 +276,7 @@ export class FloorActors {
   apply(command: ArbiterEvent): CommandResult {
     this.#facts = [];
     let begun = 0;
+    let begins: readonly BegunTurn[] | undefined;
     this.#guard(() => {
       const { given } = command;
       this.#carryOutDue(given, "-");
@@ -282,7 +285,7 @@ export class FloorActors {
       begun = this.#facts.length;
       // What was due may have ended the session.
       const session = this.#addressee(command);
-      if (command.type === "floor.what_if") this.#preview(command);
+      if (command.type === "floor.what_if") begins = this.#preview(command);
       else if (session) this.#sendToSession(session, command as SessionEvent);
       else this.#sendToArbiter(command);
       // What the command makes due does not happen before it, however long ago it would have been.
@@ -302,7 +305,7 @@ export class FloorActors {
     const reply = routed ? withRouted(standing, routed) : standing;
     if (routed) this.#noteRouted(facts, begun, routed, "sessionId" in command ? command.sessionId : undefined);
     flow.onHop?.("actors", `${command.type}: ${[reply.ok ? "done" : reply.code, ...eventsOf(facts)].join(", ")}`);
-    return { facts, reply: answer.showsSession ? this.#show(reply) : reply };
+    return { facts, reply: answer.showsSession ? this.#show(reply) : reply, ...(begins && { begins }) };
   }
 
   /**
@@ -323,7 +326,11 @@ export class FloorActors {
    * What the router agents of a sentence used, which its session's owner pays.
    * @param newOwner of the session that it was to create
    */
-  tokensOf({ asked = [] }: Routed, sessionId: SessionId | undefined, newOwner?: string): CommandResult["facts"] {
+  tokensOf(
+    { asked = [] }: Pick<Routed, "asked">,
+    sessionId: SessionId | undefined,
+    newOwner?: string,
+  ): CommandResult["facts"] {
     const session = sessionId === undefined ? undefined : this.#sessions[sessionId];
     const ownerId = session ? payerOf(session.machineState.context) : (newOwner ?? userOf(this.#floorId) ?? "");
     return asked.map(({ agent: agentId, usage }) => ({ type: "tokens.used", used: { ownerId, agentId, usage } }));
@@ -332,22 +339,33 @@ export class FloorActors {
   /**
    * What a request would get: it is made on a copy of the floor, with all that it makes due. Of a session, if the
    * command names one: a message to it; else of a new one.
+   * @returns the turns that would begin
    */
-  #preview(command: Extract<ArbiterEvent, { type: "floor.what_if" }>): void {
-    const { agentId, locale, sessionId, given } = command;
+  #preview(command: Extract<ArbiterEvent, { type: "floor.what_if" }>): readonly BegunTurn[] {
+    const { agentId, ownerId, locale, sessionId, isTurn, given } = command;
     const agent = given.catalog.agents.get(agentId);
-    if (sessionId === undefined && !agent?.enabled) return this.#sendToArbiter(command);
-    const session = { sessionId: NEW, agentId: agent?.id, workspaceId: agent?.workspaceId, locale };
+    if (sessionId === undefined && !agent?.enabled) {
+      this.#sendToArbiter(command);
+      return NONE;
+    }
+    const creates = { sessionId: NEW, agentId: agent?.id, workspaceId: agent?.workspaceId, ownerId, locale };
+    const session = sessionId === undefined && { session: creates };
     const asked: ArbiterEvent =
-      sessionId === undefined
-        ? { type: "session.create", sessionId: NEW, session, activate: true, given }
-        : { type: "session.chat", sessionId, turn: NEW_TURN, given };
-    const { reply } = this.copy().apply(asked);
-    const found = reply.ok ? reply.decision : (reply.facts?.["decision"] as Decision | undefined);
-    if (!found) return void this.#facts.push(accept({}));
-    const { sessionId: asker, ...challenger } = found.challenger;
-    const decision = asker === NEW ? { ...found, challenger } : found;
-    this.#facts.push(accept({ decision }));
+      sessionId !== undefined || isTurn
+        ? { type: "session.chat", sessionId: sessionId ?? NEW, turn: NEW_TURN, ...session, given }
+        : { type: "session.create", sessionId: NEW, session: creates, activate: true, given };
+    const copy = this.copy();
+    // A session that has ended refuses the message in its own words.
+    const named = sessionId !== undefined && this.#living(sessionId);
+    if (named) copy.#sessions[named.id] ??= new SessionActor(named.id, named.machineState, named.usedAt);
+    const { facts, reply } = copy.apply(asked);
+    const preview = previewOf(reply);
+    if (preview.decision?.challenger.sessionId === NEW) {
+      const { sessionId: _, ...challenger } = preview.decision.challenger;
+      preview.decision = { ...preview.decision, challenger };
+    }
+    this.#facts.push({ type: "reply", reply: preview });
+    return facts.flatMap((fact) => (fact.type === "turn.begun" ? [fact.turn] : []));
   }
 
   /** The present states of the sessions that changed since the last call. */

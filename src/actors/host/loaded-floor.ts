@@ -1,16 +1,16 @@
 // Rules C1, C20, C33 and C34 of docs/inside/correctness.md.
 import type { Catalog } from "../../config/catalog/catalog.ts";
 import type { FloorId, RunId, SessionId } from "../../protocol/ids.ts";
-import { type Envelope, sessionCreatedBy } from "../../protocol/internal/command.ts";
-import type { Accepted, Reply } from "../../protocol/internal/reply.ts";
+import { type Command, type Envelope, sessionCreatedBy } from "../../protocol/internal/command.ts";
+import { type Accepted, previewOf, type Reply } from "../../protocol/internal/reply.ts";
 import { answerJson } from "../../protocol/session-json.ts";
 import { earliest, type FloorTime, later } from "../../shared/floor-time.ts";
 import { flow } from "../../shared/flow.ts";
 import type { Clock } from "../../shared/ports/clock.ts";
 import type { Logger } from "../../shared/ports/logger.ts";
 import type { Span, Trace, Tracer } from "../../shared/ports/tracer.ts";
-import type { BudgetCount, OverBudget, Receipt, ReceiptStore, SessionRow } from "../../store/store.ts";
-import type { BudgetRefusal, DeadlineSources, Given } from "../facts.ts";
+import type { BudgetCount, OverBudget, Receipt, ReceiptStore, SessionRow, UsageStore } from "../../store/store.ts";
+import type { BegunTurn, BudgetRefusal, DeadlineSources, Given } from "../facts.ts";
 import {
   type BatchedCommand,
   checkPlayed,
@@ -19,16 +19,17 @@ import {
   refuseSpent,
   refuseStale,
   replyBefore,
+  replyToSpent,
 } from "./admission.ts";
 import type { Announcer } from "./announcer.ts";
-import { BudgetSpent, budgetCounts, type CountedTurns, countedTogether, refusedTurns } from "./budgets.ts";
+import { BudgetSpent, budgetCounts, type CountedTurns, countedTogether, overBudget, refusedTurns } from "./budgets.ts";
 import { Departure } from "./departure.ts";
-import { type FloorActors, withRouted } from "./floor-actors.ts";
+import { type FloorActors, NEW_TURN, withRouted } from "./floor-actors.ts";
 import { Ledger, type NoticesOf } from "./ledger.ts";
 import { type Activation, CommitConflict, type LedgerState, loadActivation, loadRow } from "./snapshot.ts";
 
 export interface FloorOptions {
-  store: NamedRows & ReceiptStore;
+  store: NamedRows & ReceiptStore & Pick<UsageStore, "findWindows">;
   clock: Clock;
   /** How far the clock has jumped, in ms: the floors' time is the clock's without its jumps (rule C9). Default: 0. */
   jumpedMs?: (() => number) | undefined;
@@ -152,16 +153,38 @@ export class LoadedFloor {
     const loading = loadNamed(commands, activation, ledger, this.#options.store);
     const decided = loading && (await loading);
     const admission = { actors, catalog: this.#options.catalog(), decided };
-    return commands.map((pending) => {
+    const previews = new Map<number, readonly BegunTurn[]>();
+    const replies = commands.map((pending, index) => {
       const { envelope } = pending;
       const reply =
         replyBefore(pending, admission) ??
         this.#refuseSpent(envelope, activation, ledger) ??
         departure?.refusal ??
-        this.#applyOne(pending, activation, ledger, departure);
+        this.#applyOne(pending, activation, ledger, departure, (begins) => previews.set(index, begins));
       if (envelope.caller !== undefined) ledger.addReceipt(this.#receipt(pending, reply));
       return reply;
     });
+    for (const [index, begins] of previews) {
+      const refusal = await this.#findRefusal(commands[index]!.envelope.command, begins, activation);
+      if (refusal) replies[index] = previewOf(replyToSpent(refusal));
+    }
+    return replies;
+  }
+
+  /** Why the turn of a what-if would not begin: its commit would exceed a budget. */
+  async #findRefusal(
+    command: Command,
+    begun: readonly BegunTurn[],
+    { actors }: Activation,
+  ): Promise<BudgetRefusal | undefined> {
+    if (command.type !== "floor.what_if" || !begun.some(({ runId }) => runId === NEW_TURN.runId)) return undefined;
+    const used = actors
+      .tokensOf(command, command.sessionId, command.ownerId)
+      .flatMap((fact) => (fact.type === "tokens.used" ? [fact.used] : []));
+    const counts = this.#budgetsOf({ begun, used });
+    if (!counts) return undefined;
+    const windows = await this.#options.store.findWindows(counts.map(({ scope }) => scope));
+    return this.#refusedOf(overBudget(counts, windows), begun).get(NEW_TURN.runId);
   }
 
   /** Refuse a command whose turn would exceed a budget. It changes nothing, but what its router agents used counts. */
@@ -218,11 +241,14 @@ export class LoadedFloor {
   }
 
   #spent(over: OverBudget, { begun }: CountedTurns): BudgetSpent {
-    const { catalog, metrics } = this.#options;
-    const time = this.#time();
-    const refused = refusedTurns(over, begun, catalog(), { now: time + this.#jumpedMs(), time });
-    for (const { spent } of refused.values()) metrics.budgetSpent(spent.per);
+    const refused = this.#refusedOf(over, begun);
+    for (const { spent } of refused.values()) this.#options.metrics.budgetSpent(spent.per);
     return new BudgetSpent(refused);
+  }
+
+  #refusedOf(over: OverBudget, begun: readonly BegunTurn[]): Map<RunId, BudgetRefusal> {
+    const time = this.#time();
+    return refusedTurns(over, begun, this.#options.catalog(), { now: time + this.#jumpedMs(), time });
   }
 
   /**
@@ -319,6 +345,7 @@ export class LoadedFloor {
     { actors, state }: Activation,
     ledger: Ledger,
     departure: Departure | undefined,
+    onPreview: (begins: readonly BegunTurn[]) => void,
   ): Reply {
     const { envelope } = pending;
     const createdId = sessionCreatedBy(envelope.command);
@@ -334,7 +361,8 @@ export class LoadedFloor {
     if ("answer" in checked) return checked.answer;
     const { before, command, upTo } = checked;
     if (before) ledger.write(actors.apply({ ...before, given }).facts, given.now);
-    const { facts, reply } = actors.apply({ ...command, ...departure?.brings, given });
+    const { facts, reply, begins } = actors.apply({ ...command, ...departure?.brings, given });
+    if (begins) onPreview(begins);
     ledger.write(facts, given.now, traceOf(pending));
     if (reply.ok) departure?.leave(actors);
     if (!reply.ok || reply.sessionId === undefined || envelope.caller === undefined) return reply;

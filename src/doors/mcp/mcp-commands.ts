@@ -332,9 +332,9 @@ export function mcpCommands({ context, runs, caller }: McpCommandsOptions): McpC
       { agentId: AgentId, ...FloorChoice },
       async ({ agentId, userId, zone }, { identity }) => {
         const floorId = await sessions.floor(floorIn(userId, zone));
-        const whatIf = { type: "floor.what_if" as const, agentId, locale: identity.locale };
-        const { decision } = await commands.look(floorId, whatIf, identity.trace);
-        return { decision };
+        const about = { agentId, locale: identity.locale };
+        const { decision, refused } = await commands.preview(identity.caller, floorId, about, identity.trace);
+        return refused ? { refused: { code: refused.code, message: refused.message } } : { decision };
       },
       true,
     ),

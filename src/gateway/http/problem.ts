@@ -68,6 +68,12 @@ export function problemBody(error: AppError, traceId: string): Record<string, un
   return { success: false, errorCode: code, error: sentenceOf(error), retryable, traceId, ...facts };
 }
 
+/** The same of a failure that a request would get. */
+export function problemOf(error: AppError): Omit<z.infer<typeof Problem>, "success" | "traceId"> {
+  const { code, retryable, facts } = error;
+  return { errorCode: code, error: sentenceOf(error), retryable, ...facts };
+}
+
 /**
  * Its sentence. One that says no more than the code is followed by the first of its issues, because many clients show
  * the sentence alone.

@@ -12,11 +12,11 @@ import { localeOf } from "../../protocol/locale.ts";
 import { logPosition, parseLogPosition } from "../../protocol/position.ts";
 import { Routed } from "../../protocol/routed.ts";
 import { Session } from "../../protocol/session.ts";
-import { isAudibleState } from "../../protocol/written-state.ts";
 import type { Clock } from "../../shared/ports/clock.ts";
 import type { StoreEpoch } from "../../store/store.ts";
 import type { VisibleSessions } from "../access/visible-sessions.ts";
 import { sendLargeJson } from "../http/compression.ts";
+import { Problem, problemOf } from "../http/problem.ts";
 import type { CommandContext, Routes } from "../route-context.ts";
 import type { Sentences } from "../sentences.ts";
 import { summaryOf } from "../streams/floor-watch.ts";
@@ -316,6 +316,9 @@ export function floorRoutes(
             success: z.literal(true),
             decision: Decision.optional(),
             routed: Routed.optional(),
+            refused: Problem.omit({ success: true, traceId: true })
+              .optional()
+              .meta({ description: "the failure that the request would get, if not by a decision" }),
             sessionId: SessionId.optional().meta({ description: "the session that the sentence goes on in" }),
           }),
         },
@@ -331,14 +334,18 @@ export function floorRoutes(
       const name = named ?? choice?.routed.agent;
       const heard = choice && { routed: choice.routed, sessionId: choice.continued };
       if (name === undefined) return { success: true as const, ...heard };
-      // Nothing has to be decided for a session that is heard already.
-      if (choice?.continued !== undefined && isAudibleState((await sessions.view(choice.continued, 0)).session.state))
-        return { success: true as const, ...heard };
-      const agentId = findAgent(context.catalog(), name, workspaceId)?.id ?? name;
-      const locale = localeOf(request.headers["accept-language"]);
-      const whatIf = { type: "floor.what_if" as const, agentId, sessionId: choice?.continued, locale };
-      const { decision } = await commands.look(floorId, whatIf, request.trace);
-      return { success: true as const, ...(decision && { decision }), ...heard };
+      const about = {
+        agentId: findAgent(context.catalog(), name, workspaceId)?.id ?? name,
+        locale: localeOf(request.headers["accept-language"]),
+        ...(choice && { sessionId: choice.continued, isTurn: true, asked: choice.routed.asked }),
+      };
+      const { decision, refused } = await commands.preview(caller, floorId, about, request.trace);
+      return {
+        success: true as const,
+        ...(decision && { decision }),
+        ...(refused && { refused: problemOf(refused) }),
+        ...heard,
+      };
     },
   );
 }

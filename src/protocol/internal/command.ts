@@ -145,12 +145,17 @@ export const Command = z.discriminatedUnion("type", [
   z.object({ type: z.literal("floor.flags"), flags: z.record(z.string(), z.boolean()) }),
   /** Changes only these flags. */
   z.object({ type: z.literal("floor.patch_flags"), flags: z.record(z.string(), z.boolean()) }),
-  /** `sessionId`: of a message to this session. Default: a new session asks. */
+  /** `sessionId`: of a message to this session. Default: a new session asks, of this owner. */
   z.object({
     type: z.literal("floor.what_if"),
     agentId: z.string(),
     sessionId: SessionId.optional(),
+    ownerId: z.string().optional(),
     locale: z.string().optional(),
+    /** Whether the new session asks with a message. */
+    isTurn: z.boolean().optional(),
+    /** What the router agents of its sentence used, which counts before its turn. */
+    asked: Routed.shape.asked,
   }),
   z.object({
     type: z.literal("run.claim"),

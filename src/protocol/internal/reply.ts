@@ -17,6 +17,12 @@ export const SwitchOutcome = z.object({
 });
 export type SwitchOutcome = z.infer<typeof SwitchOutcome>;
 
+const Refusal = z.object({
+  code: z.enum(ERROR_CODES),
+  message: z.string().optional(),
+  facts: z.record(z.string(), z.unknown()).optional(),
+});
+
 /** A floor's reply to a command. The receipt stores it unchanged. */
 export const Reply = z.discriminatedUnion("ok", [
   z.object({
@@ -30,6 +36,8 @@ export const Reply = z.discriminatedUnion("ok", [
     messageId: MessageId.optional(),
     runId: RunId.optional(),
     decision: Decision.optional(),
+    /** In reply to `floor.what_if`: why the request would be refused, if not by a decision. */
+    refused: Refusal.optional(),
     routed: Routed.optional(),
     outcome: SwitchOutcome.optional(),
     /** In reply to `session.played`, and to a turn that says what was played: the position that counts. */
@@ -46,12 +54,16 @@ export const Reply = z.discriminatedUnion("ok", [
     isClaimed: z.boolean().optional(),
     directive: Directive.optional(),
   }),
-  z.object({
-    ok: z.literal(false),
-    code: z.enum(ERROR_CODES),
-    message: z.string().optional(),
-    facts: z.record(z.string(), z.unknown()).optional(),
-  }),
+  Refusal.extend({ ok: z.literal(false) }),
 ]);
 export type Reply = z.infer<typeof Reply>;
 export type Accepted = Extract<Reply, { ok: true }>;
+
+/** The reply to a what-if whose request would get this one. */
+export function previewOf(reply: Reply): Accepted {
+  const decision = reply.ok ? reply.decision : (reply.facts?.["decision"] as Decision | undefined);
+  if (decision) return { ok: true, decision };
+  if (reply.ok) return { ok: true };
+  const { ok: _, ...refused } = reply;
+  return { ok: true, refused };
+}

@@ -12,6 +12,7 @@ import { readPage } from "../row-page.ts";
 import { sessionOfRow, type ViewRow } from "../rows.ts";
 import { MAX_HITS, termsOf, tsQuery } from "../search-words.ts";
 import type {
+  BudgetWindow,
   StoredRunPage,
   StoredRunQuery,
   StoredSessionPage,
@@ -21,6 +22,11 @@ import type {
   UsageCount,
 } from "../store.ts";
 import type { Database, Statement } from "./connections/connection-pool.ts";
+
+const WINDOWS = {
+  name: "budget_windows",
+  text: `SELECT scope, used, ends_at AS "endsAt" FROM budgets WHERE scope = ANY ($1)`,
+};
 
 /** Lists of sessions, runs and usage. Each combination of filters is a statement of its own. */
 export const listQueries = (db: Database) => ({
@@ -38,6 +44,10 @@ export const listQueries = (db: Database) => ({
     const text = runList(query, put, (whole, part) => `strpos(${whole}, ${part})`);
     const rows = await db.query<RunListRow>({ text }, values);
     return runListPage(readPage(rows, query.limit, weightOfRunRow));
+  },
+
+  findWindows(scopes: readonly string[]): Promise<BudgetWindow[]> {
+    return db.query(WINDOWS, [scopes]);
   },
 
   async listUsage(query: StoredUsageQuery): Promise<StoredUsagePage> {

@@ -15,6 +15,7 @@ import { readPage, weightOfFloor } from "../row-page.ts";
 import { type FloorListRow, floorOfRow, sessionOfRow, type ViewRow } from "../rows.ts";
 import { fts5Query, MAX_HITS, termsOf } from "../search-words.ts";
 import type {
+  BudgetWindow,
   StoredFloorPage,
   StoredFloorQuery,
   StoredRunPage,
@@ -34,6 +35,8 @@ const HITS = `
     UNION SELECT session_key FROM messages WHERE message_key IN
       (SELECT rowid FROM message_words WHERE words MATCH ? ORDER BY rowid DESC LIMIT ${MAX_HITS}))`;
 const EXACT_HIT = "WITH hits (session_key) AS MATERIALIZED (SELECT session_key FROM sessions WHERE id = ?)";
+
+const WINDOWS = "SELECT scope, used, ends_at AS endsAt FROM budgets WHERE scope IN (SELECT value FROM json_each(?))";
 
 /** Lists of sessions, floors, runs and usage. Each combination of filters is one statement. */
 export const listReads = (db: ReadConnection) => ({
@@ -84,6 +87,10 @@ export const listReads = (db: ReadConnection) => ({
       const rows = db.prepare<RunListRow>(sql).iterate(...values);
       return runListPage(readPage(rows, query.limit, db.weighed(weightOfRunRow)));
     });
+  },
+
+  findWindows(scopes: readonly string[]): Promise<BudgetWindow[]> {
+    return db.read(() => db.prepare<BudgetWindow>(WINDOWS).all(JSON.stringify(scopes)));
   },
 
   listUsage(query: StoredUsageQuery): Promise<StoredUsagePage> {

@@ -79,6 +79,18 @@ export function budgetContract(stage: StoreStage): void {
       expect(await at(NOON - DAY)).toMatchObject({ over: [{ freeAt: NOON - DAY + HOUR }] });
     });
 
+    test("the windows of budgets are found by their names, each as it was counted last", async () => {
+      const { store, floor } = stage;
+      const other = { scope: "runs of bob", withinMs: DAY };
+      await floor.write({ budgets: [counted({ add: 2 }), counted(other)] });
+      await floor.write({ budgets: [counted({ time: NOON + HOUR })] });
+      const found = await store.findWindows(["runs of ann", "runs of bob", "runs of eve"]);
+      expect(found.sort((one, two) => one.scope.localeCompare(two.scope))).toEqual([
+        { scope: "runs of ann", used: 1, endsAt: NOON + 2 * HOUR },
+        { scope: "runs of bob", used: 1, endsAt: NOON + DAY },
+      ]);
+    });
+
     test("windows that have ended are pruned, and others go on", async () => {
       const { floor } = stage;
       await floor.write({ budgets: [counted({ max: 1 }), counted({ scope: "runs of bob", withinMs: DAY, max: 1 })] });

@@ -48,7 +48,7 @@ const agentWith = (keys: typeof sharing | typeof plain) =>
     ...keys,
     priority: fc.constantFrom(10, 20, 20, 50, 90),
     preemption_threshold: fc.option(fc.constantFrom(20, 60, 90), { nil: undefined }),
-    queue_timeout: fc.constantFrom(undefined, "30s"),
+    queue_timeout: fc.constantFrom(undefined, undefined, "30s", "30s", "0ms"),
     resume_within: fc.constantFrom(undefined, "20s"),
     answer_within: fc.constantFrom<unknown>(undefined, "10s", { heard: "10s" }),
     when_busy: fc.constantFrom("reject", "enqueue", "interrupt"),
@@ -108,6 +108,8 @@ const VERBS = [
 export const step = fc.oneof(
   doing(7, "create", { sessionId, agentId, activate: fc.constantFrom(true, true, false) }),
   doing(4, "chat", { sessionId }),
+  /** A message that creates its session, if there is none. */
+  doing(1, "sentence", { sessionId, agentId }),
   doing(6, "verb", { sessionId, verb: fc.constantFrom(...VERBS) }),
   doing(1, "switch", { sessionId, agentId }),
   doing(1, "withdraw", { sessionId, nth: fc.nat({ max: 7 }) }),
@@ -187,11 +189,11 @@ export function commandOf(step: Step, history: History): LooseCommand | undefine
       return { type: "session.create", sessionId, session, activate: step.activate };
     }
     case "chat":
-      return {
-        type: "session.chat",
-        sessionId,
-        turn: { messageId: `m${serial}`, runId: `r${serial}`, content: "hello" },
-      };
+    case "sentence": {
+      const session = step.do === "sentence" && { session: { sessionId, agentId: step.agentId, userId: "ann" } };
+      const turn = { messageId: `m${serial}`, runId: `r${serial}`, content: "hello" };
+      return { type: "session.chat", sessionId, turn, ...session };
+    }
     case "verb":
       return { type: `session.${step.verb}`, sessionId };
     case "switch":

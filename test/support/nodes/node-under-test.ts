@@ -3,14 +3,17 @@ import { Agent, type IncomingHttpHeaders, type OutgoingHttpHeaders, request } fr
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect } from "vitest";
+import type { WhatIfAnswer } from "../../../src/client/answers.ts";
 import { createClient } from "../../../src/client/client.ts";
 import { readSettings } from "../../../src/config/settings.ts";
 import { type App, createApp } from "../../../src/node/app.ts";
+import type { SpentBudget } from "../../../src/protocol/budget.ts";
 import type { Decision } from "../../../src/protocol/decision.ts";
 import { ERRORS, type ErrorCode } from "../../../src/protocol/errors.ts";
 import type { SwitchOutcome } from "../../../src/protocol/internal/reply.ts";
 import type { ListedRun } from "../../../src/protocol/listed-run.ts";
 import type { LogLine, Message } from "../../../src/protocol/message.ts";
+import type { Routed } from "../../../src/protocol/routed.ts";
 import type { AgentInfo, Session } from "../../../src/protocol/session.ts";
 import { E2E_AGENTS } from "../catalogs/e2e-catalog.ts";
 import { SseReader } from "../clients/sse-reader.ts";
@@ -68,6 +71,10 @@ export interface AnswerBody {
   error: string;
   retryable: boolean;
   traceId: string;
+  retryAfterMs: number;
+  budget: SpentBudget;
+  refused: WhatIfAnswer["refused"];
+  routed: Routed;
   issues: { path: string; message: string }[];
   allowed: string[];
   availableAgents: AgentInfo[];

@@ -59,6 +59,7 @@ export class MemoryStore implements Store {
   readonly listSessions = without;
   readonly listLogs = without;
   readonly listUsage = without;
+  readonly findWindows = without;
   readonly readFloorLogBack = without;
   readonly putBlob = without;
   readonly getBlob = without;

@@ -3,10 +3,12 @@
 import fc from "fast-check";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { audible } from "../../../src/actors/floor/floor-state.ts";
+import { replyBefore } from "../../../src/actors/host/admission.ts";
 import type { CommandResult } from "../../../src/actors/host/floor-actors.ts";
 import { Broken } from "../../../src/policy/arrangement-check.ts";
 import type { Decision } from "../../../src/protocol/decision.ts";
 import type { SessionId } from "../../../src/protocol/ids.ts";
+import type { Envelope } from "../../../src/protocol/internal/command.ts";
 import type { Reply } from "../../../src/protocol/internal/reply.ts";
 import {
   beginHistory,
@@ -40,21 +42,68 @@ vi.mock("../../../src/actors/session/session-deadlines.ts", async (load) =>
 /** Commands with which a session requests the floor. */
 const ASKS = new Set(["session.create", "session.activate", "session.resume", "session.chat", "session.switch_agent"]);
 
+/** What a request gets: a decision or another refusal, before the machines are asked too, and whether its turn begins. */
+interface Outcome {
+  decision: Omit<Decision, "challenger"> | undefined;
+  refused: string | undefined;
+  forbidden: string | undefined;
+  isBegun: boolean;
+}
+
 /** What the command would get now: a new session, or a message to one. It changes nothing. */
-function preview(floor: FloorStage, command: LooseCommand): Decision | undefined {
+function preview(floor: FloorStage, command: LooseCommand): Outcome | undefined {
   const asked = askedBy(floor, command);
   if (!asked) return undefined;
-  const { facts, reply } = floor.deliver({ type: "floor.what_if", ...asked });
+  const whatIf = { type: "floor.what_if" as const, ...asked };
+  const forbidden = replyToUser(floor, whatIf);
+  const { facts, reply, begins = [] } = floor.deliver(whatIf);
   expect(facts).toEqual([]);
-  return decisionOf(reply);
+  const decision = decisionOf(reply);
+  return {
+    decision: decision && withoutSession(decision),
+    refused: reply.ok ? reply.refused?.code : reply.code,
+    forbidden: forbidden?.ok ? forbidden.refused?.code : forbidden?.code,
+    isBegun: begins.some(({ runId }) => runId === "~"),
+  };
 }
 
 function askedBy({ actors }: FloorStage, command: LooseCommand) {
-  if (command.type === "session.create") return { agentId: command.session.agentId! };
+  const { sessionId } = command as { sessionId: string };
+  const state = actors.machineState(sessionId as SessionId);
+  // The host refuses the id of a deleted session.
+  if (state?.value.lifecycle === "deleted") return undefined;
+  const existing = state?.context;
+  if (command.type === "session.create")
+    return command.activate && !existing ? { agentId: command.session.agentId! } : undefined;
   if (command.type !== "session.chat") return undefined;
-  const { sessionId } = command;
-  const session = actors.machineState(sessionId as SessionId)?.context;
-  return session && { agentId: session.numbers.agentId, sessionId };
+  if (existing) return { agentId: existing.numbers.agentId, sessionId };
+  return command.session && { agentId: command.session.agentId!, isTurn: true };
+}
+
+/** The reply to a user who is no operator, if the machines are not asked. */
+function replyToUser({ actors, catalog }: FloorStage, command: LooseCommand): Reply | undefined {
+  const envelope = { actsFor: "ann", floorId: "u:ann", command } as unknown as Envelope;
+  // Only of what creates sessions: those of these histories have no owner.
+  if ("sessionId" in command && actors.has(command.sessionId as SessionId)) return undefined;
+  return replyBefore({ envelope, isSuspect: false }, { actors, catalog, decided: undefined });
+}
+
+function outcomeOf({ facts, reply }: CommandResult, command: LooseCommand, forbidden: Reply | undefined): Outcome {
+  const decision = decisionOf(reply);
+  const runId = command.type === "session.chat" ? command.turn.runId : undefined;
+  return {
+    decision: decision && withoutSession(decision),
+    refused: reply.ok || decision ? undefined : reply.code,
+    forbidden: forbidden?.ok === false ? forbidden.code : undefined,
+    isBegun: facts.some((fact) => fact.type === "turn.begun" && fact.turn.runId === runId),
+  };
+}
+
+/** Whether the request of a command's session still waits. */
+function isWaiting({ actors }: FloorStage, command: LooseCommand): boolean {
+  const { queued, paused } = actors.context.floor;
+  const { sessionId } = command as { sessionId: string };
+  return [...queued, ...paused].some((each) => each.sessionId === sessionId);
 }
 
 /** P: a stop that archives nothing leaves a floor without a holder and a reservation. */
@@ -98,11 +147,14 @@ function play(setting: World, steps: (Step | Reload)[]): void {
   const carryOut = (command: LooseCommand) => {
     const before = floor.actors.context.floor;
     const expected = preview(floor, command);
+    const forbidden = replyToUser(floor, command);
     const delivery = floor.deliver(command);
     count(delivery);
     const decision = decisionOf(delivery.reply);
-    if (expected && decision) expect(withoutSession(decision)).toEqual(withoutSession(expected));
-    if (command.type === "session.chat") expect(decision?.outcome).toBe(expected?.outcome);
+    const got = outcomeOf(delivery, command, forbidden);
+    // A what-if of an agent that is gone or disabled has a decision.
+    if (expected && got.refused !== "agent_not_found") expect(got).toEqual(expected);
+    if (decision?.outcome === "queued") expect(isWaiting(floor, command)).toBe(true);
     // A ducked session that is refused the front is heard on.
     const mustBeGranted = decision && decision.outcome !== "rejected" && isHeardAfter(floor, command);
     if (mustBeGranted) expect(decision.outcome).toBe("granted");

@@ -1364,8 +1364,34 @@ class WhatIfAnswer(TypedDict):
     success: Literal[True]
     decision: NotRequired[Decision]
     routed: NotRequired[Routed]
+    refused: NotRequired[WhatIfAnswerRefused]
+    """the failure that the request would get, if not by a decision."""
     sessionId: NotRequired[str]
     """the session that the sentence goes on in."""
+
+
+class WhatIfAnswerRefused(TypedDict):
+    """the failure that the request would get, if not by a decision."""
+    errorCode: ErrorCode
+    error: str
+    retryable: bool
+    issues: NotRequired[List[ProblemIssuesItem]]
+    faults: NotRequired[List[CatalogFault]]
+    """the faults of a catalogue, from its top."""
+    decision: NotRequired[Decision]
+    routed: NotRequired[Routed]
+    allowed: NotRequired[List[str]]
+    availableAgents: NotRequired[List[AgentInfo]]
+    session: NotRequired[Session]
+    replacedBy: NotRequired[str]
+    """with `session_archived`: the session in which it goes on."""
+    seq: NotRequired[float]
+    """with `stale`: of its newest event."""
+    commandId: NotRequired[str]
+    retryAfterMs: NotRequired[float]
+    zones: NotRequired[List[ZoneAnswer]]
+    """of a request for all zones: what each floor decided."""
+    budget: NotRequired[SpentBudget]
 
 
 ReplayAnswer = TypedDict(

@@ -24,6 +24,17 @@ test("a user cannot create a session of a critical agent: not by name, as the de
   expect((await accepted(bob.get("/session/list?includeArchived=true"))).total).toBe(0);
 });
 
+test("a user's what-if of a critical agent is refused like its request, an operator's is not", async () => {
+  for (const about of [{ agentId: "chime_agent" }, { content: "help" }]) {
+    const whatIf = await accepted(bob.post("/floor/u%3Abob/what-if", about));
+    expect(whatIf.refused).toEqual({ ...why, retryable: false });
+    expect(whatIf.decision).toBeUndefined();
+    expect(await accepted(ops.post("/floor/u%3Abob/what-if", about))).toMatchObject({
+      decision: { outcome: "granted" },
+    });
+  }
+});
+
 test("a user's sentence does not reach a critical agent: its row is passed over", async () => {
   const fire = { type: "chat", content: "fire, play music" };
   expect(await accepted(bob.post("/message", { ...fire, userId: "bob" }))).toMatchObject({

@@ -86,6 +86,26 @@ test("a refused sentence says who was to hear it, and what its router used is it
   expect(body).toMatchObject({ usage: [{ day: TODAY, ownerId: user.userId, agentId: "router", ...used }] });
 });
 
+test("a what-if of a sentence is refused as the sentence is, and of a turn that would wait it is not", async () => {
+  const user = new E2eClient(node);
+  const whatIf = (about: object) => accepted(node.post(`${user.floorPath}/what-if`, about));
+  await spend(user, "talk", 1);
+  expect((await whatIf({ content: "Hi" })).refused).toBeUndefined();
+  await sayAnew(user, "talk");
+  for (const content of ["Hi", "Tell me a story"]) {
+    const { refused: previewed, decision } = await whatIf({ content });
+    const { errorCode, error, retryable, retryAfterMs, budget } = await refused(
+      user.send({ type: "chat", content, userId: user.userId }),
+    );
+    expect(decision).toBeUndefined();
+    expect(previewed).toEqual({ errorCode, error, retryable, retryAfterMs: expect.any(Number), budget });
+    expect(previewed?.retryAfterMs).toBeGreaterThanOrEqual(retryAfterMs);
+    expect(errorCode).toBe("budget_exhausted");
+  }
+  // A session without a message needs no budget.
+  expect(await whatIf({ agentId: "talk" })).toMatchObject({ decision: { outcome: "granted" } });
+});
+
 test("tokens count when the provider has reported them", async () => {
   const user = new E2eClient(node);
   await spend(user, "brief", 1);

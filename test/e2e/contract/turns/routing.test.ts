@@ -6,7 +6,13 @@ import { accepted, E2eClient, refused } from "../../../support/clients/e2e-clien
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 import { startProviderServer } from "../../../support/servers/provider-server.ts";
 
-const QUESTION = { replies: [{ match: "trip", say: ["Where do you want to go?"] }, { say: ["All right."] }] };
+const QUESTION = {
+  replies: [
+    { match: "hotel", ask: { question: "Which one?", options: ["a", "b"] }, say: ["Booked."] },
+    { match: "trip", say: ["Where do you want to go?"] },
+    { say: ["All right."] },
+  ],
+};
 const node = await NodeUnderTest.start({
   agents: [
     scripted("general", { priority: 40, after_turn: "yield" }),
@@ -219,6 +225,19 @@ test("a what-if with a sentence says what the session would get in which the sen
   const free = { outcome: "granted", reason: "floor_free", challenger: { sessionId } };
   expect(await accepted(whatIf())).toMatchObject({ sessionId, decision: free });
   expect(await accepted(sayTo(ann, "and then"))).toMatchObject({ sessionId, decision: free });
+});
+
+test("a what-if with a sentence for a session that waits for an answer is refused as the sentence is", async () => {
+  const ann = new E2eClient(node);
+  const { sessionId } = await accepted(sayTo(ann, "trip with a hotel"));
+  await (await ann.follow(sessionId)).find("user_question_request");
+  const { refused: previewed, ...about } = await accepted(
+    node.post(`${ann.floorPath}/what-if`, { content: "trip by train" }),
+  );
+  const { errorCode, error, retryable } = await refused(sayTo(ann, "trip by train"));
+  expect(previewed).toEqual({ errorCode: "agent_busy", error, retryable });
+  expect(errorCode).toBe("agent_busy");
+  expect(about).toEqual({ success: true, sessionId, routed: expect.objectContaining({ agent: "trips" }) });
 });
 
 test("the model auto, and a chat without an agent, are heard by the agent that routing names", async () => {
