@@ -14,6 +14,7 @@ const en = {
   waits: (name: string, blocker: string, ahead: number) =>
     `${name} waits for ${blocker}${ahead < 1 ? "" : `, with ${ahead} in the queue before it`}`,
   toEnd: (holder: string) => `${holder} to end`,
+  toGiveWay: (holder: string) => `${holder}, which gives way when it has nothing running`,
   theFloor: "the floor",
   unavailable: (name: string) => `${name} does not come up: its agent is disabled, or no longer in the catalogue`,
   pausedByUser: (name: string) => `${name} is paused by its user: only a resume, or its next message, brings it back`,
@@ -68,6 +69,7 @@ const zh: WhyWords = {
       : `${name}是一个系列（${every}）：下一个会话于 ${at} 请求发言权`,
   waits: (name, blocker, ahead) => `${name}在等${blocker}${ahead < 1 ? "" : `，队列中前面还有 ${ahead} 个`}`,
   toEnd: (holder) => `${holder}结束`,
+  toGiveWay: (holder) => `${holder}让位（它没有任务在运行时就让位）`,
   theFloor: "发言权",
   unavailable: (name) => `${name}不会播放：它的智能体已停用，或已不在目录中`,
   pausedByUser: (name) => `${name}被用户暂停：只有恢复它，或它的下一条消息，才会让它回来`,

@@ -43,6 +43,8 @@ interface Story {
   events: LoggedServerEvent[];
   /** The decision if the session's agent asked now; undefined if it has the floor, or has ended. */
   ifAsked: Decision | undefined;
+  /** Whether the holder gives way to a session that waits when it has nothing running (`idle_yields`). */
+  givesWay: boolean;
   nameOf: (agentId: string) => string;
   language: Language;
 }
@@ -67,7 +69,8 @@ export async function reportWhy(
     lastEvents(client, floorId, session?.id, limit),
     session && !isOver && session.state !== "active" ? previewOf(client, session) : undefined,
   ]);
-  const about = { view, session, events, ifAsked, nameOf, language };
+  const givesWay = session !== undefined && view.holder !== null && (await hasIdleYields(client, view.holder));
+  const about = { view, session, events, ifAsked, givesWay, nameOf, language };
   const asks = session?.activity === "waiting" ? await asksOf(client, session) : [];
   const lines = storyOf(about);
   const shown = lines.slice(-limit);
@@ -91,6 +94,11 @@ export async function reportWhy(
 /** The decision if the session's agent asked now. */
 const previewOf = async (client: Client, { floorId, agentId, workspaceId }: Session) =>
   (await client.whatIf(floorId, agentId, { workspaceId })).decision;
+
+async function hasIdleYields(client: Client, { agentId, workspaceId }: Session): Promise<boolean> {
+  const { agents } = await client.listAgents({ workspaceId });
+  return agents.some(({ id, idleYields }) => id === agentId && idleYields === true);
+}
 
 type Ask = NonNullable<ListedRun["asks"]>[number];
 
@@ -199,8 +207,15 @@ function failureOf({ state, agentId, activity, failure }: Session, { nameOf, lan
   ];
 }
 
-const blockerOf = ({ view: { holder }, nameOf, language }: Story): string =>
-  holder ? WHY[language].toEnd(nameOf(holder.agentId)) : WHY[language].theFloor;
+function blockerOf({ view: { holder }, session, events, ifAsked, givesWay, nameOf, language }: Story): string {
+  const words = WHY[language];
+  if (!holder) return words.theFloor;
+  // One that is only preempted has to ask first.
+  const last = events.findLast(({ type }) => type === "arbitration" || type === "session_transition");
+  const waits = session?.state === "created" || (last?.type === "arbitration" && last.data.outcome === "queued");
+  const isFollowed = givesWay && waits && ifAsked?.reason !== "restricted";
+  return (isFollowed ? words.toGiveWay : words.toEnd)(nameOf(holder.agentId));
+}
 
 const isUnavailable = ({ ifAsked }: Story): boolean =>
   ifAsked?.reason === "agent_disabled" || ifAsked?.reason === "unknown_agent";

@@ -145,6 +145,8 @@ export interface AgentView extends AgentInfo {
   external?: boolean;
   /** The longest interval between heartbeats of its sessions, in ms. */
   leaseMs?: number;
+  /** With nothing running, its session gives the floor up as soon as another waits for it. */
+  idleYields?: boolean;
 }
 
 export interface AgentsAnswer {

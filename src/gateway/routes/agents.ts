@@ -49,6 +49,9 @@ export function agentRoutes(app: Routes, context: Context): void {
                   .number()
                   .optional()
                   .meta({ description: "the longest interval between heartbeats of its sessions, in ms" }),
+                idleYields: z.literal(true).optional().meta({
+                  description: "with nothing running, its session gives the floor up as soon as another waits for it",
+                }),
               }),
             ),
             defaultAgentId: AgentId,
@@ -78,6 +81,7 @@ export function agentRoutes(app: Routes, context: Context): void {
           ...(agent.workspaceId !== undefined && { workspaceId: agent.workspaceId }),
           ...(!acceptsTurns(agent) && { external: true as const }),
           ...(agent.leaseMs !== undefined && { leaseMs: agent.leaseMs }),
+          ...(agent.idleYields && { idleYields: true as const }),
         })),
         defaultAgentId,
         ...(routing.rows.length > 0 && { routing: true as const }),

@@ -18,15 +18,26 @@ const rejected = (reason: string) => ({
   data: { outcome: "rejected", reason, challenger: { sessionId: "song", agentId: "music", priority: 20 }, say: "…" },
 });
 
-/** The report about a session of a floor without a holder. */
-async function reported(session: object, events: object[], language: "en" | "zh" = "en"): Promise<string[]> {
-  const floor = { id: "u:ann", holder: null, paused: [], queued: [], flags: {} };
+/** The report about a session of a floor, by default without a holder. */
+async function reported(
+  session: object,
+  events: object[],
+  language: "en" | "zh" = "en",
+  held: object = {},
+): Promise<string[]> {
+  const floor = { id: "u:ann", holder: null, paused: [], queued: [], flags: {}, ...held };
   const client = {
     getSession: async () => ({
       session: { id: "song", agentId: "music", floorId: "u:ann", activity: "idle", ...session },
     }),
     getFloor: async () => floor,
     readFloorLog: async () => ({ events: events.toReversed(), hasMore: false }),
+    listAgents: async () => ({
+      agents: [
+        { id: "dialog", idleYields: true },
+        { id: "call", interruptible: false },
+      ],
+    }),
     whatIf: async () => ({ decision: { outcome: "granted", reason: "floor_free", say: "Music starts." } }),
   } as unknown as Client;
   const { lines } = await reportWhy(client, { what: "song", limit: 20, language }, Date.parse(at(2)));
@@ -34,8 +45,13 @@ async function reported(session: object, events: object[], language: "en" | "zh"
 }
 
 /** Its first lines, joined. */
-async function told(session: object, events: object[], language: "en" | "zh" = "en"): Promise<string> {
-  const lines = await reported(session, events, language);
+async function told(
+  session: object,
+  events: object[],
+  language: "en" | "zh" = "en",
+  held: object = {},
+): Promise<string> {
+  const lines = await reported(session, events, language, held);
   return lines.slice(0, lines.indexOf("")).join(language === "en" ? " " : "");
 }
 
@@ -50,6 +66,27 @@ it("why tells that a session lapsed, and that its program must resume it", async
   // A session that gave the floor back after a lapse that is over.
   const later = [...events, moved("paused", { event: "yield", reason: "after_turn" })];
   expect(await told(lapsed, later)).toMatch(/^music gave the floor back: only a resume, or its next message/);
+});
+
+it("why tells that the holder gives way when nothing runs in it, to a session that waits or asked", async () => {
+  const heldBy = (agentId: string) => ({
+    holder: { id: "front", agentId, priority: 50, state: "active", activity: "idle" },
+    queued: [{ id: "song", agentId: "music", priority: 20 }],
+  });
+  const waits = { state: "created", queuedAt: 1 };
+  expect(await told(waits, [], "en", heldBy("dialog"))).toMatch(
+    /^music waits for dialog, which gives way when it has nothing running dialog has the floor/,
+  );
+  expect(await told(waits, [], "zh", heldBy("dialog"))).toMatch(/^music在等dialog让位（它没有任务在运行时就让位）/);
+  expect(await told(waits, [], "en", heldBy("call"))).toMatch(/^music waits for call to end/);
+  const paused = { state: "paused", pausedBy: "preemption" };
+  const preempted = moved("paused", { event: "preempt", by: { sessionId: "front", agentId: "dialog" } });
+  const asked = { ...rejected("lower_priority"), data: { ...rejected("lower_priority").data, outcome: "queued" } };
+  expect(await told(paused, [preempted, asked], "en", heldBy("dialog"))).toMatch(
+    /^music is paused for dialog and waits for dialog, which gives way when it has nothing running: it comes back/,
+  );
+  // A session that was only preempted does not make it give way.
+  expect(await told(paused, [preempted], "en", heldBy("dialog"))).toMatch(/and waits for dialog to end: it comes back/);
 });
 
 it.each([

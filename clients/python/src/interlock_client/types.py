@@ -1542,6 +1542,8 @@ class AgentsAnswerAgentsItem(TypedDict):
     """the agent is external: its sessions take no turns, and its participant follows their state."""
     leaseMs: NotRequired[float]
     """the longest interval between heartbeats of its sessions, in ms."""
+    idleYields: NotRequired[Literal[True]]
+    """with nothing running, its session gives the floor up as soon as another waits for it."""
 
 
 class DefinitionPage(TypedDict):
