@@ -52,7 +52,8 @@ export function meet(
   if (outcome === "rejected") return { ...about, effect: "refused" };
   if (outcome === "queued") {
     const givesWay = rules.agents.get(holding.agentId)?.idleYields === true && reason !== "restricted";
-    return { ...about, effect: givesWay ? "follows" : "waits" };
+    if (givesWay) return { ...about, effect: "follows" };
+    return { ...about, effect: challenger.queueTimeoutMs === 0 ? "refused" : "waits" };
   }
   const { moves } = (reason === "beneath" ? letBeneath : giveFront)(floor, challenging, rules);
   const move = moves.find(({ contender: moved }) => moved.sessionId === holding.sessionId);

@@ -95,7 +95,10 @@ test.each<[state: string, keys: object, (floor: FloorStage) => void]>([
       floor.create("phone");
     },
   ],
+  ["was paused by the user", {}, (floor) => floor.on("music", "pause")],
+  ["was preempted, and has the floor back", {}, (floor) => [floor.create("phone"), floor.on("phone", "archive")]],
   ["waits for a confirmation", {}, asking],
+  ["waits for a confirmation, paused by the user", {}, (floor) => [asking(floor), floor.on("music", "pause")]],
   [
     "waits for a confirmation during a call",
     {},

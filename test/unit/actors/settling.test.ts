@@ -68,6 +68,20 @@ test("who follows a floor is told when hours begin and end, also where they chan
   expect(toldOf(floor, () => floor.pass(24 * HOUR_MS))).toEqual([["meeting"], ["night", "meeting"]]);
 });
 
+test("a what-if of the hours is decided as the request then is, before they begin and in them", () => {
+  const floor = new FloorStage(NIGHT);
+  const decided = () => {
+    const preview = decisionOf(floor.ask({ type: "floor.what_if", agentId: "music" }));
+    expect(decisionOf(floor.create("music"))?.reason).toBe(preview?.reason);
+    return preview?.reason;
+  };
+  expect(decided()).toBe("floor_free");
+  floor.pass(10 * HOUR_MS);
+  floor.on("music", "delete");
+  floor.restart();
+  expect(decided()).toBe("restricted");
+});
+
 test("the hours are told before what they do to a session", () => {
   const floor = new FloorStage(NIGHT);
   floor.create("music");

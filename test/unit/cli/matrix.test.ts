@@ -59,6 +59,7 @@ test("a challenger of an agent with idle_yields is shown to follow it, and is he
       { name: "dialog", priority: 50, idle_yields: true, ...queue },
       { name: "podcast", priority: 20, ...queue },
       { name: "quiet", priority: 10 },
+      { name: "hasty", priority: 5, queue_timeout: "0ms", ...queue },
     ],
     { restrictions: [{ name: "r", when: "r", allow: ["dialog", "quiet"] }] },
   );
@@ -72,6 +73,9 @@ test("a challenger of an agent with idle_yields is shown to follow it, and is he
     "quiet asks dialog: refused",
   ]);
   expect(rows(["r"])[1]).toBe("podcast asks dialog: waits");
+  // It gives way before any wait runs out; nobody else waits for no time.
+  expect(rows([])).toContain("hasty asks dialog: follows");
+  expect(rows([])).toContain("hasty asks podcast: refused");
   expect(matrixText(catalog, "text")).toContain(
     "follows   the challenger waits, and gets the floor as soon as nothing runs in\n          the holder\n",
   );
@@ -150,7 +154,9 @@ const HOURS = `agents:
 priority_rules:
   - { name: quiet nights, agents: [phone], between: "22:00-07:00", timezone: Asia/Shanghai, adjust: -80 }
   - { name: emergency, agents: [chat], when: emergency, adjust: 50 }
-restrictions: [{ name: garage, when: parked, allow: [phone], others: stop }]
+restrictions:
+  - { name: garage, when: parked, allow: [phone], others: stop }
+  - { name: siesta, between: "13:00-15:00", days: [mon], timezone: Asia/Shanghai, allow: [phone] }
 user_preferences: { ann: { agent_priority_overrides: { music: 30, chat: 35 } } }
 `;
 
@@ -163,6 +169,9 @@ test.each<[string, Omit<ShownMatrix, "format">, string[]]>([
     ["phone over music pauses", "chat over music pauses"],
   ],
   ["with a flag", { flags: ["emergency"] }, ["phone over music pauses", "chat over music pauses"]],
+  ["in the hours of a restriction", { minute: 14 * 60 }, ["phone over music restricted", "chat over phone refused"]],
+  ["at the end of these hours", { minute: 15 * 60 }, ["phone over music pauses"]],
+  ["at that time of another day", { minute: 24 * 60 + 14 * 60 }, ["phone over music pauses"]],
   ["with a restriction", { flags: ["parked"] }, ["phone over music restricted", "chat over phone refused"]],
 ])("a matrix %s decides as the floor would", async (_, circumstances, expected) => {
   const path = await fileOf(HOURS);
