@@ -296,6 +296,7 @@ export class SteppedFloor {
   /** The session's program has been dead for one and a half leases, without a command for the session meanwhile. */
   lapse(id: string): TimedFact[] {
     const lapsed = this.#actors.copy({
+      keepsArchived: true,
       session: (context) => {
         const { lease } = context;
         if (context.id !== id || !lease) return context;

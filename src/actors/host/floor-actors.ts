@@ -105,6 +105,8 @@ export interface Alteration {
   readonly session?: (context: SessionContext) => SessionContext;
   /** The largest `now` given to the machines before. */
   readonly lastNow?: number;
+  /** Whether archived sessions stay, which still answer commands. */
+  readonly keepsArchived?: boolean;
 }
 
 /** A session's actor: its state and the queue of its events. It handles one event at a time. */
@@ -185,17 +187,17 @@ export class FloorActors {
   }
 
   /**
-   * Another floor in the same state, without the sessions that have ended. Its steps do not change this one: states are
-   * immutable.
+   * Another floor in the same state, by default without the sessions that have ended. Its steps do not change this one:
+   * states are immutable.
    * @param alteration what is different in the copy
    */
-  copy({ floor, session, lastNow = this.#lastNow }: Alteration = {}): FloorActors {
+  copy({ floor, session, lastNow = this.#lastNow, keepsArchived = false }: Alteration = {}): FloorActors {
     const copy = new FloorActors(this.#floorId, undefined, lastNow);
     const context = this.#context;
     copy.#context = floor ? { ...context, floor: floor(context.floor) } : context;
     for (const { id, machineState, usedAt } of this.#all) {
       const { lifecycle } = machineState.value;
-      if (lifecycle === "archived" || lifecycle === "deleted") continue;
+      if (lifecycle === "deleted" || (lifecycle === "archived" && !keepsArchived)) continue;
       const { at, context } = machineState;
       const altered = session ? new SessionMachineState({ at, context: session(context) }) : machineState;
       copy.#sessions[id] = new SessionActor(id, altered, usedAt);
@@ -354,11 +356,7 @@ export class FloorActors {
       sessionId !== undefined || isTurn
         ? { type: "session.chat", sessionId: sessionId ?? NEW, turn: NEW_TURN, ...session, given }
         : { type: "session.create", sessionId: NEW, session: creates, activate: true, given };
-    const copy = this.copy();
-    // A session that has ended refuses the message in its own words.
-    const named = sessionId !== undefined && this.#living(sessionId);
-    if (named) copy.#sessions[named.id] ??= new SessionActor(named.id, named.machineState, named.usedAt);
-    const { facts, reply } = copy.apply(asked);
+    const { facts, reply } = this.copy({ keepsArchived: true }).apply(asked);
     const preview = previewOf(reply);
     if (preview.decision?.challenger.sessionId === NEW) {
       const { sessionId: _, ...challenger } = preview.decision.challenger;
