@@ -86,12 +86,12 @@ test("a refused sentence says who was to hear it, and what its router used is it
   expect(body).toMatchObject({ usage: [{ day: TODAY, ownerId: user.userId, agentId: "router", ...used }] });
 });
 
-test("a what-if of a sentence is refused as the sentence is, and of a turn that would wait it is not", async () => {
+test("a what-if of a sentence is refused as the sentence is, and that of a session without a message is not", async () => {
   const user = new E2eClient(node);
   const whatIf = (about: object) => accepted(node.post(`${user.floorPath}/what-if`, about));
-  await spend(user, "talk", 1);
+  const { id } = await spend(user, "talk", 1);
   expect((await whatIf({ content: "Hi" })).refused).toBeUndefined();
-  await sayAnew(user, "talk");
+  await user.talk(id, "Hi");
   for (const content of ["Hi", "Tell me a story"]) {
     const { refused: previewed, decision } = await whatIf({ content });
     const { errorCode, error, retryable, retryAfterMs, budget } = await refused(
