@@ -286,6 +286,24 @@ expect:
   expect(failures(playText(script, catalog))).toEqual([]);
 });
 
+test("the hours of a restriction count on their days, by its own time zone", () => {
+  const siesta = { name: "siesta", between: "13:00-15:00", days: ["mon"], timezone: "Europe/Berlin", allow: ["call"] };
+  const agents = [{ name: "music" }, { name: "call", priority: 90 }];
+  const script = `
+timezone: UTC
+steps:
+  - { at: "11:59", asks: music, expect: { heard: [music] } }
+  - { at: "12:00", expect: { silent: [music] } }
+  - { asks: call, expect: { heard: [call] } }
+  - { ends: call, expect: { silent: [music] } }
+  - { at: "14:00", expect: { heard: [music] } }
+  - { after: 22h, expect: { heard: [music] } }
+`;
+  expect(failures(playText(script, makeCatalog(agents, { restrictions: [siesta] })))).toEqual([]);
+  const everyDay = makeCatalog(agents, { restrictions: [{ ...siesta, days: undefined }] });
+  expect(failures(playText(script, everyDay))).not.toEqual([]);
+});
+
 const CALLED = (talk: object) =>
   makeCatalog([
     { name: "talk", priority: 20, ...talk },
