@@ -11,7 +11,6 @@ import type { FloorReplay } from "../protocol/replay.ts";
 import type { Routed } from "../protocol/routed.ts";
 import type { AgentInfo, Session, SessionState } from "../protocol/session.ts";
 import type { ZoneAnswer } from "../protocol/zone-answer.ts";
-import type { ClientErrorFacts } from "./client-error.ts";
 import type { LoggedServerEvent } from "./server-event.ts";
 
 /** `position`, here and below: the log's position at this answer. A stream can be opened with it. */
@@ -154,12 +153,6 @@ export interface AgentsAnswer {
   defaultAgentId: string;
   /** A sentence that names neither an agent nor a session goes to the agent that the catalogue's `routing` names. */
   routing?: boolean;
-}
-
-/** What the request would get: the floor's decision, or another error. */
-export interface WhatIfAnswer {
-  decision?: Decision;
-  refused?: ClientErrorFacts & { errorCode: string; error: string; retryable: boolean };
 }
 
 export interface MessageAnswer {

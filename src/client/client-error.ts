@@ -55,6 +55,12 @@ export interface ClientErrorFacts {
   [more: string]: unknown;
 }
 
+/** What the request would get: the floor's decision, or another error. */
+export interface WhatIfAnswer {
+  decision?: Decision;
+  refused?: ClientErrorFacts & { errorCode: string; error: string; retryable: boolean };
+}
+
 export interface ClientErrorOptions {
   /** The HTTP status; 0 if no answer arrived. */
   status: number;

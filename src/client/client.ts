@@ -29,8 +29,8 @@ import type {
   UsagePage,
   WebhookAnswer,
   WebhookView,
-  WhatIfAnswer,
 } from "./answers.ts";
+import type { WhatIfAnswer } from "./client-error.ts";
 import { type EventStream, type EventStreamOptions, openEvents } from "./event-stream.ts";
 import {
   type ClientOptions,

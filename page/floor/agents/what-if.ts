@@ -1,4 +1,4 @@
-import type { WhatIfAnswer } from "../../../src/client/answers.ts";
+import type { WhatIfAnswer } from "../../../src/client/client-error.ts";
 import type { Decision } from "../../../src/protocol/decision.ts";
 
 /** The result of a request for the floor by an agent, without making it. */

@@ -3,8 +3,8 @@ import { Agent, type IncomingHttpHeaders, type OutgoingHttpHeaders, request } fr
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect } from "vitest";
-import type { WhatIfAnswer } from "../../../src/client/answers.ts";
 import { createClient } from "../../../src/client/client.ts";
+import type { WhatIfAnswer } from "../../../src/client/client-error.ts";
 import { readSettings } from "../../../src/config/settings.ts";
 import { type App, createApp } from "../../../src/node/app.ts";
 import type { SpentBudget } from "../../../src/protocol/budget.ts";

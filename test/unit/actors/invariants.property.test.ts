@@ -42,7 +42,7 @@ vi.mock("../../../src/actors/session/session-deadlines.ts", async (load) =>
 /** Commands with which a session requests the floor. */
 const ASKS = new Set(["session.create", "session.activate", "session.resume", "session.chat", "session.switch_agent"]);
 
-/** What a request gets: a decision or another refusal, before the machines are asked too, and whether its turn begins. */
+/** What a request gets: a decision or a refusal, also one before the machines, and whether its turn begins. */
 interface Outcome {
   decision: Omit<Decision, "challenger"> | undefined;
   refused: string | undefined;
