@@ -108,6 +108,20 @@ describe("web-fetch", () => {
     await closed;
   });
 
+  test("web-fetch closes the connection when its run is aborted", async () => {
+    const stopping = new AbortController();
+    const { promise: closed, resolve } = Promise.withResolvers<void>();
+    const { port } = await serve((response) => {
+      response.once("close", resolve);
+      stopping.abort();
+    });
+    const tool = createWebFetchTool({ ...LOOPBACK, hosts: [`127.0.0.1:${port}`], timeoutMs: 60_000 });
+    const control = { ...createRunStage().control, signal: stopping.signal };
+    const call = { toolCallId: "c", turn: turnOf("x"), control, emit: async () => {} };
+    await expect(tool.run({ url: `http://127.0.0.1:${port}/` }, call)).rejects.toThrow(/abort/);
+    await closed;
+  });
+
   const UPGRADE = "Upgrade: websocket\r\nConnection: Upgrade\r\n";
   test.each([UPGRADE, ""])("web-fetch ends on a switch of the protocol, with the headers %j", async (headers) => {
     const server = createTcpServer((socket) => {
