@@ -96,6 +96,7 @@ test.each(Array.from({ length: SEEDS }, (_, n) => FROM + n))(
       for (const { state } of world.node.sessions) outcomes.add(state);
       const { topics, wanted } = published(world);
       expect(topics, story.join(", ")).toEqual(wanted);
+      expect(world.broker.repeated, story.join(", ")).toEqual([]);
       expect(world.node.flags["night"] ?? false, story.join(", ")).toBe(isOn);
       story = [];
     }

@@ -21,9 +21,12 @@ export class RetainedStates {
     this.#compare(topics, owns);
   }
 
-  /** A topic as the broker keeps it, from an earlier bridge or from before the broker was away. */
+  /**
+   * A topic as the broker kept it, from an earlier bridge or from before the broker was away. What was published since
+   * then is newer.
+   */
   learn(topic: string, payload: string): void {
-    this.#there.set(topic, payload);
+    if (!this.#there.has(topic)) this.#there.set(topic, payload);
   }
 
   /** The broker may have lost what it had. */

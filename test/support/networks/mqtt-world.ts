@@ -32,6 +32,8 @@ interface Member {
 class WorldBroker {
   isUp = true;
   readonly retained = new Map<string, string>();
+  /** Topics with payloads that a bridge published again on one connection, which the broker still had. */
+  readonly repeated: string[] = [];
   readonly #members = new Set<Member>();
   /** Members whose connection is broken, which the broker has not noticed. */
   readonly #wills = new Set<Member>();
@@ -102,6 +104,8 @@ class WorldLink implements Link, Member {
   readonly #broker: WorldBroker;
   readonly #listener: LinkListener;
   readonly #chance: Chance;
+  /** The topics to which it has published on this connection with `retain`. */
+  readonly #published = new Set<string>();
 
   constructor(broker: WorldBroker, listener: LinkListener & { will: WorldLink["will"] }, chance: Chance) {
     this.#broker = broker;
@@ -121,6 +125,7 @@ class WorldLink implements Link, Member {
 
   lose(): void {
     this.filters = [];
+    this.#published.clear();
     if (this.isDead) return;
     this.#listener.onDown("cut");
     later(250 + this.#chance.below(2_000), () => this.#connect());
@@ -130,6 +135,9 @@ class WorldLink implements Link, Member {
     if (!this.isUp) throw new Error("the broker is away");
     await pause(2);
     if (!this.isUp) throw new Error("the broker is away");
+    const isKept = isRetained && this.#broker.retained.get(topic) === payload;
+    if (isKept && this.#published.has(topic)) this.#broker.repeated.push(`${topic} ${payload}`);
+    if (isRetained) this.#published.add(topic);
     this.#broker.publish(topic, payload, isRetained);
     await pause(2);
     // The broker has it, and its answer is lost.
