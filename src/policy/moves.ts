@@ -184,7 +184,7 @@ function carryOut(floor: SteppedFloor, move: ExploredMove, hours: HourCombinatio
     case "ends":
       return floor.send({ type: "session.archive", sessionId: move.sessionId as SessionId }).facts;
     case "dies":
-      return floor.lapse(move.sessionId);
+      return floor.lapse(move.sessionId, floor.time);
     case "set":
     case "clear":
       return floor.send({ type: "floor.patch_flags", flags: { [move.flag]: move.does === "set" } }).facts;

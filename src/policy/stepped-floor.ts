@@ -293,8 +293,12 @@ export class SteppedFloor {
     return facts;
   }
 
-  /** The session's program has been dead for one and a half leases, without a command for the session meanwhile. */
-  lapse(id: string): TimedFact[] {
+  /**
+   * At this moment the session's program has been dead for one and a half leases, without a command for the session
+   * meanwhile. What else is due then happens in its order with the session's lapse.
+   */
+  lapse(id: string, time: number): TimedFact[] {
+    this.#moveTo(time);
     const lapsed = this.#actors.copy({
       keepsArchived: true,
       session: (context) => {

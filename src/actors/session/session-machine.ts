@@ -20,7 +20,7 @@ import {
 } from "./floor-changes.ts";
 import { openInteractions, refuseAnswer, resolveInteraction, withdrawInteraction } from "./interactions.ts";
 import { cancelRun, failRun, finishRun, releaseStopped } from "./runs.ts";
-import type { SessionContext } from "./session-context.ts";
+import { lengthsOf, type SessionContext } from "./session-context.ts";
 import { handleDueOfSession } from "./session-deadlines.ts";
 import { handleHeartbeat, renewLease } from "./session-lease.ts";
 import { refuseScheduled, reschedule } from "./session-schedule.ts";
@@ -113,7 +113,9 @@ const machine = setup({
     queueUp: does<"queue">(queueUp),
     setNumbers: does<"renumber">((step, { contender, isRequest }) => {
       if (!isRequest || contender.priority !== step.context.numbers.priority) step.context.numbers = contender;
-      if (isRequest && step.context.idleSince !== undefined) step.context.idleSince = step.given.time;
+      // Without `idle_timeout` the request changes nothing, and is not logged.
+      const isPostponed = isRequest && lengthsOf(step.context, step.given.catalog).idleTimeoutMs !== undefined;
+      if (isPostponed && step.context.idleSince !== undefined) step.context.idleSince = step.given.time;
     }),
     leaveQueue: does<"unqueue">(leaveQueue),
     endRequest: does<"unqueue">(endRequest),

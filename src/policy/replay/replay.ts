@@ -85,8 +85,12 @@ function withDeaths(inputs: readonly RecordedInput[], { catalog, former }: Repla
   const leasesOf = (agentId: string): (number | undefined)[] =>
     [...(former?.values() ?? []), catalog].map((each) => each.agents.get(agentId)?.leaseMs);
   const firstAt = inputs[0]?.at ?? 0;
+  let inForce = inputs.find((input) => input.does === "catalogue")?.former;
   const all = inputs.flatMap((input): Input[] => {
+    if (input.does === "catalogue") inForce = input.hash;
     if (input.does !== "lapse") return [input];
+    // The catalogue that was in force decides again.
+    if (inForce !== undefined && former?.has(inForce)) return [input];
     const leases = leasesOf(input.agentId);
     const leaseMs = leases.find((each) => each !== undefined);
     if (leases.every((each) => each === leaseMs)) return [input];
@@ -146,7 +150,9 @@ export class Replay {
     this.#olderNow = this.#older.map((session) => ({ ...session, state: this.#stateOf(session) }));
     this.#log = new PlayedLog();
     for (const input of this.#inputs.slice(count)) {
-      this.#passTo(input.at, input.index);
+      // What else is due when a session lapses is carried out with it.
+      if (input.does === "lapse") this.#passTo(input.at - 1, Number.POSITIVE_INFINITY);
+      else this.#passTo(input.at, input.index);
       this.#take(input);
       this.#floor.release();
       yield;
@@ -292,9 +298,9 @@ export class Replay {
     this.#send({ type: isAll ? "floor.stop_all" : "floor.stop" });
   }
 
-  #die({ does, sessionId, index }: Death | Extract<RecordedInput, { does: "lapse" }>): void {
+  #die({ does, sessionId, index, at }: Death | Extract<RecordedInput, { does: "lapse" }>): void {
     this.#dying.set(sessionId, index);
-    this.#record(does === "die" ? this.#floor.die(sessionId) : this.#floor.lapse(sessionId));
+    this.#record(does === "die" ? this.#floor.die(sessionId) : this.#floor.lapse(sessionId, at));
   }
 
   /** What comes after a session's lapse shows that its program is there again. What came before was no sign in time. */
