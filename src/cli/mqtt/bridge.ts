@@ -107,8 +107,6 @@ class Bridge {
   #noting: ReturnType<typeof setInterval> | undefined;
   /** Resolves when the broker has sent all that it keeps. */
   #synced: { token: string; resolve: () => void } | undefined;
-  /** The newest sentences about the node and the broker, so that each is said once. */
-  #fault: string | undefined;
   #wasDown: boolean | undefined;
 
   constructor(options: BridgeOptions) {
@@ -132,7 +130,7 @@ class Bridge {
           misfits: this.#misfits,
           leaseMsOf: (agentId) => this.#agents.get(agentId)?.leaseMs,
           keep: (what) => kept.put(entry.id, what),
-          onFault: (error) => this.#noteFault(error),
+          onFault: (error) => this.#noteFault(entry, error),
         }),
     );
     const reserved = reservedTopics(file);
@@ -322,7 +320,7 @@ class Bridge {
         this.#link?.publish(`${base}/decision`, publishedDecision(decision)).catch(() => {});
       },
       onCatalogue: () => void this.#readAgents(),
-      onFault: (error: ClientError | undefined) => this.#noteFault(error),
+      onFault: (error: ClientError | undefined) => this.#noteFault(stop, error),
     };
     void followFloor(client, floorId, listener, signal);
     if (file.discovery) this.#publishEntities();
@@ -370,12 +368,13 @@ class Bridge {
       const { agents } = await this.#options.client.listAgents({ signal: this.#ending.signal });
       this.#agents.clear();
       for (const agent of agents) this.#agents.set(agent.id, agent);
+      this.#noteFault(this.#agents, undefined);
       if (this.#options.file.discovery) this.#publishEntities();
     } catch (error) {
       if (this.#ending.signal.aborted) return;
       if (!(error instanceof ClientError)) throw error;
       // They are read again with a floor.
-      this.#noteFault(error.wantsRepeat ? undefined : error);
+      this.#noteFault(this.#agents, error.wantsRepeat ? undefined : error);
     }
   }
 
@@ -398,12 +397,12 @@ class Bridge {
     const { client } = this.#options;
     try {
       await client.changeFlags(row.floor, { [row.flag]: isOn }, { signal: this.#ending.signal });
-      this.#noteFault(undefined);
+      this.#noteFault(row, undefined);
       this.#stepFlag(row, { type: "done" });
     } catch (error) {
       if (this.#ending.signal.aborted) return;
       if (!(error instanceof ClientError)) throw error;
-      if (!error.wantsRepeat) this.#noteFault(error);
+      if (!error.wantsRepeat) this.#noteFault(row, error);
       this.#stepFlag(row, { type: "failed" });
       setTimeout(() => this.#stepFlag(row, { type: "try again" }), AGAIN_MS).unref();
     }
@@ -425,10 +424,9 @@ class Bridge {
     await this.#options.client.changeFlags(floor, { [flag]: to }, { signal }).catch(() => {});
   }
 
-  #noteFault(error: ClientError | undefined): void {
-    const fault = error && this.#options.explain(error);
-    if (fault !== undefined && fault !== this.#fault) this.#options.lanes.say(`the node refuses: ${fault}`);
-    this.#fault = fault;
+  #noteFault(source: object, error: ClientError | undefined): void {
+    const { lanes, explain } = this.#options;
+    lanes.fault(source, error && `the node refuses: ${explain(error)}`);
   }
 }
 

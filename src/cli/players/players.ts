@@ -75,8 +75,6 @@ class Bridge {
   #mpris: Mpris | undefined;
   #sound: SoundStreams | undefined;
   #noting: ReturnType<typeof setInterval> | undefined;
-  /** The newest sentence about the node, so that it is said once for all players. */
-  #fault: string | undefined;
 
   constructor(options: PlayersOptions) {
     this.#options = options;
@@ -253,11 +251,8 @@ class Bridge {
         lanes.deny(player.name, say);
         if (file.notify) void this.#notify(player.name, say);
       },
-      onFault: (error: ClientError | undefined) => {
-        const fault = error && explain(error);
-        if (fault !== undefined && fault !== this.#fault) lanes.say(`players go on without the floor: ${fault}`);
-        this.#fault = fault;
-      },
+      onFault: (error: ClientError | undefined) =>
+        lanes.fault(player, error && `players go on without the floor: ${explain(error)}`),
       onLeft: (next: Left | undefined) => {
         if (pid === undefined || startedAt === undefined) return;
         if (next) this.#kept.putPlayer({ pid, startedAt, ...next, seenAt: uptimeMs() });

@@ -18,6 +18,8 @@ export class PlayerLanes {
   readonly #paint: Paint;
   readonly #now: () => Date;
   readonly #lanes: { player: object; state: PlayerState }[] = [];
+  /** What the node refuses, by who asked: a player, a floor or a flag. */
+  readonly #faults = new Map<object, string>();
 
   constructor(write: (line: string) => void, paint: Paint, now: () => Date = () => new Date()) {
     this.#write = write;
@@ -43,6 +45,18 @@ export class PlayerLanes {
     this.say(this.#paint("refused", `${name} may not play: ${say}`));
   }
 
+  /**
+   * What the node refuses to one who asks, such as a player. It is said once, however many it meets.
+   * @param fault undefined: nothing any more
+   */
+  fault(source: object, fault: string | undefined): void {
+    const isKnown = [...this.#faults.values()].some((each) => each === fault);
+    this.#faults.delete(source);
+    if (fault === undefined) return;
+    this.#faults.set(source, fault);
+    if (!isKnown) this.say(fault);
+  }
+
   say(text: string): void {
     const signs = this.#lanes
       .slice(0, MAX_LANES)
@@ -55,6 +69,7 @@ export class PlayerLanes {
   leave(player: object): void {
     const lane = this.#lanes.findIndex((each) => each.player === player);
     if (lane >= 0) this.#lanes.splice(lane, 1);
+    this.#faults.delete(player);
   }
 
   #join(player: object): { player: object; state: PlayerState } {

@@ -41,3 +41,18 @@ test("of very many players twelve lanes are drawn, so that a line fits", () => {
   for (let count = 0; count < 20; count += 1) lanes.show({}, `player ${count}`, "active", 0, "");
   expect(lines.at(-1)).toBe(`16:17:44  ${Array(12).fill("▶").join(" ")}  player 19 plays`);
 });
+
+test("what the node refuses is said once, however many it meets and whatever else succeeds meanwhile", () => {
+  const { lanes, lines } = openLanes();
+  const [mpv, vlc, kodi] = [{}, {}, {}];
+  for (let n = 0; n < 3; n += 1) {
+    lanes.fault(mpv, "the token has expired");
+    lanes.fault(vlc, undefined);
+    lanes.fault(kodi, "the token has expired");
+  }
+  lanes.fault(mpv, "there is no such agent");
+  expect(lines.map((line) => line.slice(10))).toEqual(["the token has expired", "there is no such agent"]);
+  for (const player of [mpv, kodi]) lanes.fault(player, undefined);
+  lanes.fault(vlc, "the token has expired");
+  expect(lines).toHaveLength(3);
+});
