@@ -69,7 +69,7 @@ export function durationMs(text: string): number {
   throw new InvalidArgumentError("It is a whole number and ms, s, m, h or d, as in 30s.");
 }
 
-/** A parser of what one of these schemas takes. @param fault what it says of anything else */
+/** A parser that accepts what one of these schemas accepts. @param fault the sentence for anything else */
 export const oneOf =
   (fault: string, ...schemas: readonly ZodType<string>[]) =>
   (text: string): string => {

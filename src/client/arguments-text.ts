@@ -1,11 +1,13 @@
-import { parseJson } from "../shared/json.ts";
 import { visibleJson } from "../shared/text.ts";
 
 /**
  * A tool call's arguments for a person who decides about it: indented, with escapes for characters that would hide or
- * reorder others. A text that is not JSON stays as it is.
+ * reorder others. A text that is not JSON, or that is nested too deeply to be indented, stays as it is.
  */
 export function argumentsText(text: string): string {
-  const value = parseJson(text);
-  return value === undefined ? text : visibleJson(JSON.stringify(value, undefined, 2));
+  try {
+    return visibleJson(JSON.stringify(JSON.parse(text), undefined, 2));
+  } catch {
+    return text;
+  }
 }

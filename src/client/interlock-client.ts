@@ -63,7 +63,7 @@ export {
   type StreamOptions,
   type UsageQuery,
 } from "./client.ts";
-export { ClientError, type ClientErrorCode, type ClientErrorFacts } from "./client-error.ts";
+export { ClientError, type ClientErrorCode, type ClientErrorFacts, type WhatIfAnswer } from "./client-error.ts";
 export type { PendingInteraction, SessionMessage, ToolUse } from "./conversation-reader.ts";
 export type { EventStream, StreamState, StreamStatus } from "./event-stream.ts";
 export { keepLease, type Lease, type LeaseOptions } from "./live/lease.ts";

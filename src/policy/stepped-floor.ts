@@ -255,7 +255,7 @@ export class SteppedFloor {
     return { reply, here: facts, there: from.send(leaving).facts };
   }
 
-  /** With which a worker takes a run; undefined: one has it. */
+  /** The command that claims a run; undefined if a worker has it. */
   claimOf({ sessionId, runId }: { sessionId: SessionId; runId: RunId }): Command | undefined {
     if (this.session(sessionId)?.context.run?.live) return undefined;
     return { type: "run.claim", sessionId, runId, claimId: "worker", hasNoDriver: true };

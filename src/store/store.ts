@@ -349,7 +349,7 @@ export interface BudgetCount {
   max?: number | undefined;
 }
 
-/** What was counted in a window of a budget; nothing any more if it has ended. */
+/** What was counted in a window of a budget. After its end it no longer counts. */
 export interface BudgetWindow {
   scope: string;
   used: number;

@@ -8,10 +8,11 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
-import { SETTINGS } from "../../src/config/settings.ts";
+import { SETTINGS, SHIPPED_CATALOG } from "../../src/config/settings.ts";
 import { BARE_ENV } from "../support/agents/bare-env.ts";
 import { type Ending, runHere } from "../support/clients/command-line.ts";
 import { CLI } from "../support/nodes/cli.ts";
+import { NodeUnderTest } from "../support/nodes/node-under-test.ts";
 
 /** What a user starts. It starts the sources, which takes longer than the built program. */
 const ENTRY = fileURLToPath(new URL("../../bin/interlock.js", import.meta.url));
@@ -295,6 +296,13 @@ describe("a command whose reader has left", () => {
     child.stdout!.destroy();
     expect(await ending(child), verb.join(" ")).toEqual({ code: 0, stdout: "", stderr: "" });
   };
+
+  test("a command that asks a node ends silently when its reader has left", async () => {
+    // `drive` plays with the shipped agents.
+    const node = await NodeUnderTest.start({ settings: { INTERLOCK_CONFIG: SHIPPED_CATALOG } });
+    onTestFinished(() => node.stop());
+    await expectSilence("drive", node.url);
+  });
 
   test("a command that reads a file ends silently when its reader has left", async () => {
     await expectSilence("check");

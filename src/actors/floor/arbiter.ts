@@ -132,6 +132,7 @@ function handle(step: ArbiterStep, event: ArbiterEvent): void {
       return settleAndNotify(step, undefined, 0);
     case "hours":
       return;
+    // What was due has been carried out before the event (`FloorActors.apply`).
     case "alarm":
     case "floor.ignore":
       step.facts.push(accept({}));

@@ -55,6 +55,7 @@ function does<T extends SessionEvent["type"], P extends ParameterizedObject["par
 ) {
   const effectOf = (context: SessionContext, event: SessionEvent, params: P): SessionStep => {
     const step = beginStep(context, event.given);
+    // Every command of the session is a sign of life.
     if (event.type.startsWith("session.")) renewLease(step);
     work(step, event as EventOf<T>, params);
     step.context = endStep(context, step);
@@ -121,7 +122,6 @@ const machine = setup({
     endRequest: does<"unqueue">(endRequest),
     stayPaused: does<"yield">(stayPaused),
     stopWaiting: does<"yield">(stopWaiting),
-    /** Every command of the session renews its lease. */
     handleHeartbeat: does<"session.heartbeat">((step) => {
       handleHeartbeat(step);
       answerWithSession(step, step.context.lapsed && { lapsed: true });

@@ -46,8 +46,8 @@ export class PlayerLanes {
   }
 
   /**
-   * What the node refuses to one who asks, such as a player. It is said once, however many it meets.
-   * @param fault undefined: nothing any more
+   * The node refuses the requests of a player, a floor or a flag. The same sentence is said once, however many have it.
+   * @param fault undefined: the node accepts its requests again, or it has gone
    */
   fault(source: object, fault: string | undefined): void {
     const isKnown = [...this.#faults.values()].some((each) => each === fault);

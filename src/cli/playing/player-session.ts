@@ -49,7 +49,7 @@ export interface PlayerSessionListener {
   onState(state: PlayerState, level: number, text: string): void;
   /** The user wants it to play, and it was refused or has to wait: `say` is a sentence that says why. */
   onDenied(say: string): void;
-  /** The node answered a request, but not with a decision; undefined: it has decided again. */
+  /** The node answered a request, but not with a decision; undefined: it has decided again, or the player is gone. */
   onFault(error: ClientError | undefined): void;
   /** What the next bridge has to know of this player; undefined: nothing. */
   onLeft(left: Left | undefined): void;
@@ -125,7 +125,10 @@ export class PlayerSession {
     if (sessionId !== former.sessionId || isPausedHere !== former.isPausedHere) {
       this.#listener.onLeft(sessionId === undefined && !isPausedHere ? undefined : { sessionId, isPausedHere });
     }
-    if (phase === "over") this.#leaving.abort();
+    if (phase === "over" && former.phase !== "over") {
+      this.#leaving.abort();
+      this.#listener.onFault(undefined);
+    }
     for (const effect of effects) this.#perform(effect);
   }
 
@@ -171,7 +174,7 @@ export class PlayerSession {
     for (;;) {
       try {
         const answer = await this.#request(request, sessionId);
-        this.#listener.onFault(undefined);
+        this.#noteFault(undefined);
         const { session, decision } = answer;
         this.#take({ type: "answered", sessionId: session.id, known: knownBy(answer), say: decision?.say ?? "" });
         return this.#addTitle();
@@ -193,11 +196,16 @@ export class PlayerSession {
       return this.#take({ type: "moved", from: sessionId, to: replacedBy, isAnswer: true });
     if (GONE.has(error.code)) return this.#take({ type: "vanished", sessionId });
     if (error.code === "rejected" && decision) {
-      this.#listener.onFault(undefined);
+      this.#noteFault(undefined);
       return this.#take({ type: "refused", say: decision.say ?? error.message });
     }
-    if (!error.wantsRepeat) this.#listener.onFault(error);
+    if (!error.wantsRepeat) this.#noteFault(error);
     this.#take({ type: "faulted" });
+  }
+
+  /** A player that has gone is refused nothing any more. */
+  #noteFault(error: ClientError | undefined): void {
+    if (!this.#leaving.signal.aborted) this.#listener.onFault(error);
   }
 
   #request(request: PlayerRequest, sessionId: string | undefined): Promise<SessionAnswer> {
@@ -251,7 +259,7 @@ export class PlayerSession {
     if (!(error instanceof ClientError)) throw error;
     if (error.wantsRepeat) return AGAIN_MS;
     if (GONE.has(error.code)) this.#take({ type: "lost" });
-    else this.#listener.onFault(error);
+    else this.#noteFault(error);
     return AFTER_FAULT_MS;
   }
 

@@ -22,8 +22,8 @@ const ACP = fileURLToPath(new URL("./acp-program.ts", import.meta.url));
 export const { PATH: _, ...CACHED } = BARE_ENV;
 
 /**
- * The programs of all tests share one, because each starts a watchdog. It ends what is left when this process ends. It
- * is shorter in its patience than a node's, because many of these programs end only when they are killed.
+ * The programs of all tests share one, because each starts a watchdog. It ends what is left when this process ends. Its
+ * grace periods are shorter than a node's, because many of these programs end only when they are killed.
  */
 const supervisor = new Supervisor({ clock: new SystemClock(), graces: { inputMs: 500, termMs: 1_000 } });
 

@@ -19,3 +19,8 @@ test.each([
 test("joiners, which scripts and emoji need, stay", () => {
   expect(argumentsText('"\u{1F468}\u200d\u{1F469}"')).toBe('"\u{1F468}\u200d\u{1F469}"');
 });
+
+test("a text that is nested too deeply to be indented stays as it is", () => {
+  const deep = "[".repeat(10_000) + "]".repeat(10_000);
+  expect(argumentsText(deep)).toBe(deep);
+});

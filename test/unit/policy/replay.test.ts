@@ -179,7 +179,7 @@ describe("a log with its own catalogues", () => {
     requests += again.requests.length;
     return new ReplaySummary().add(again).differences;
   };
-  // No worker gives back a run with a question in the same breath.
+  // A worker says `stopped` only after the floor has stopped its run, whose questions are over then.
   const isSaid = (each: Step) => each.do !== "report" || each.part !== "ask" || each.outcome !== "stopped";
   const punctual = step.filter((each) => each.do !== "away" && isSaid(each));
   const { FLOOR_SEED = 1, FLOOR_HISTORIES = 150 } = process.env;

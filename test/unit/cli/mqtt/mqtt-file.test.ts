@@ -1,12 +1,10 @@
 import { expect, test } from "vitest";
 import { floorsOfFile, MqttFile } from "../../../../src/cli/mqtt/mqtt-file.ts";
-import { parseYamlFile } from "../../../../src/config/yaml-file.ts";
-
-const parseMqttFile = (text: string) => parseYamlFile(text, MqttFile);
-
 import { mqttSchema } from "../../../../src/cli/mqtt/published.ts";
+import { parseYamlFile } from "../../../../src/config/yaml-file.ts";
 import { readPage } from "../../../docs/page.ts";
 
+const parseMqttFile = (text: string) => parseYamlFile(text, MqttFile);
 const faults = (text: string) => {
   const reading = parseMqttFile(text);
   return reading.ok ? [] : reading.faults.map(({ line, path, message }) => `${line} ${path} ${message}`);
