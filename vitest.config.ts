@@ -50,11 +50,12 @@ const retry = fails ? 1 : RETRIES;
 
 /** Their files run one after another in a few processes, which saves loading the same modules for each of them. */
 const SHARING = { isolate: false, restoreMocks: true, unstubEnvs: true };
-/** Files that talk to nodes, in their own process or another, and leave nothing in it. */
+/** Files that talk to stores, or to nodes in their own process or another, and leave nothing in it. */
 const TALKING = [
+  "test/contract/**/*.test.ts",
   "test/docs/**/*.test.ts",
   "test/e2e/*.test.ts",
-  ...["client", "contract", "crash", "doors", "minds", "streams", "watching"].map(
+  ...["client", "contract", "crash", "doors", "minds", "page", "streams", "watching"].map(
     (name) => `test/e2e/${name}/**/*.test.ts`,
   ),
 ];
@@ -71,8 +72,6 @@ const PROGRAM_TESTS = [
 ];
 /** Tests that may start nodes as processes. */
 const NODES = { globalSetup: "test/support/nodes/built-node.ts" };
-/** They share a browser. */
-const PAGE = "test/e2e/page/**/*.test.ts";
 /**
  * Minutes of real processes: whole clusters, packages, proxies, coding agents, attacks, the client in several browsers, a
  * page whose server or sign-in is gone, its sessions, keys, sheets, copies, deletions and policies, each view in each
@@ -122,10 +121,6 @@ export default defineConfig({
       { extends: true, test: { name: "programs", include: PROGRAM_TESTS, retry } },
       {
         extends: true,
-        test: { name: "contract", include: ["test/contract/**/*.test.ts"], retry, ...NODES, ...SHARING },
-      },
-      {
-        extends: true,
         test: {
           name: "simulation",
           include: ["test/simulation/**/*.test.ts"],
@@ -138,14 +133,10 @@ export default defineConfig({
         test: {
           name: "e2e",
           include: ["test/e2e/**/*.test.ts", "test/faults/**/*.test.ts"],
-          exclude: [...TALKING, PAGE, ...LONG_TESTS, ...ALONE],
+          exclude: [...TALKING, ...LONG_TESTS, ...ALONE],
           retry,
           ...NODES,
         },
-      },
-      {
-        extends: true,
-        test: { name: "page", include: [PAGE], exclude: LONG_TESTS, retry, ...NODES, ...SHARING },
       },
       { extends: true, test: { name: "long", include: LONG_TESTS, exclude: ALONE, retry, ...NODES } },
       { extends: true, test: { name: "alone", include: ALONE, retry, ...NODES, sequence: { groupOrder: 1 } } },
