@@ -30,6 +30,9 @@ export interface Given extends DeadlineSources {
   readonly stamp: string;
 }
 
+/** What the machines are given with each event. */
+export type Timely<T> = T & { given: Given };
+
 /** Why a turn does not begin: in words, and for how long that lasts. */
 export interface BudgetRefusal {
   readonly message: string;

@@ -283,7 +283,7 @@ export class IdempotentCommands {
   }
 
   /** Send a command that may be repeated without harm. It needs no key and leaves no receipt. */
-  async renew(caller: Caller, floorId: FloorId, command: Command, trace?: Trace): Promise<Accepted> {
+  async sendRepeatable(caller: Caller, floorId: FloorId, command: Command, trace?: Trace): Promise<Accepted> {
     return this.#sendWithoutKey({ floorId, actsFor: actingFor(caller), trace, command });
   }
 

@@ -7,7 +7,7 @@ import type { Decision } from "../../protocol/decision.ts";
 import type { AgentId, SessionId } from "../../protocol/ids.ts";
 import type { Command, CommandOf, TurnInput, WantedSession } from "../../protocol/internal/command.ts";
 import { flow } from "../../shared/flow.ts";
-import { accept, acceptWithSession, type Fact, type Given } from "../facts.ts";
+import { accept, acceptWithSession, type Fact, type Given, type Timely } from "../facts.ts";
 import { type carriedBy, lengthsOf } from "../session/session-context.ts";
 import type { EventForArbiter, SessionEvent } from "../session/session-step.ts";
 import {
@@ -41,8 +41,6 @@ import {
   settle,
   withEffects,
 } from "./rearrangement.ts";
-
-type Timely<T> = T & { given: Given };
 
 /** The events that the arbiter decides about. */
 export type ArbiterEvent =

@@ -31,7 +31,7 @@ export interface BatchedCommand {
 
 /** Messages that are read at once to find the replies of a turn: most turns have one or two. */
 const REPLY_PAGE = 16;
-/** A position in a turn of more messages than these pages have counts nothing. */
+/** What was spoken of a turn with more messages than these pages have counts nothing. */
 const MAX_REPLY_PAGES = 64;
 
 /** The rows that commands name. */
@@ -113,7 +113,7 @@ async function loadOne(
   }
   if (command.type === "run.report") await recallMessages(command, actors, ledger, store);
   if (saysPlayed(command)) {
-    // Once for all positions of a burst.
+    // Once for a burst of them.
     const recalled = replies.get(sessionId) ?? recallReplies(sessionId, actors, ledger, store);
     replies.set(sessionId, recalled);
     await recalled;
@@ -131,7 +131,7 @@ async function loadOne(
   return answerAgain(existing, turn);
 }
 
-/** Load the replies of a session's newest turn, for a position in them. */
+/** Load the replies of a session's newest turn, for how far they were spoken. */
 async function recallReplies(
   sessionId: SessionId,
   actors: FloorActors,
@@ -297,9 +297,9 @@ export function replyToSpent(refusal: BudgetRefusal): Reply {
 const saysPlayed = (command: Command): command is CommandOf<"session.played"> | CommandOf<"session.chat"> =>
   command.type === "session.played" || (command.type === "session.chat" && command.turn.playedUpTo !== undefined);
 
-/** The rest of a command, after its position in a spoken reply has been checked. */
+/** A command, after what it says of a spoken reply has been checked. */
 interface CheckedCommand {
-  /** Applied before the command: keeps the position. */
+  /** Applied before the command: keeps how far the reply was spoken. */
   before?: Command;
   command: Command;
   /** How far the reply counts as spoken then. Absent: the command says nothing of a reply. */
@@ -307,7 +307,7 @@ interface CheckedCommand {
 }
 
 /**
- * Only a later position in the newest turn's reply counts: models have already got the replies before.
+ * Only a later place in the newest turn's reply counts: models have already got the replies before.
  * @returns what to apply, or the answer if the command is not to be applied
  */
 export function checkPlayed(
@@ -322,7 +322,7 @@ export function checkPlayed(
     : checkTurn(command, replies);
 }
 
-/** A position counts in one message. Of a message that may grow, or lost its end, as much counts as is stored. */
+/** It counts in one message. Of a message that may grow, or lost its end, as much counts as is stored. */
 function checkMessage(
   command: CommandOf<"session.played">,
   replies: readonly Message[],
@@ -334,9 +334,9 @@ function checkMessage(
   }
   const { content, playedUpTo } = message;
   if (upTo > content.length && isWhole(message)) return { answer: tooFar(upTo, content.length) };
-  const position = { at: replies.findIndex(({ id }) => id === messageId), upTo: Math.min(upTo, content.length) };
-  if (isFurther(position, furthest(replies))) {
-    return { command: { ...command, upTo: position.upTo }, upTo: position.upTo };
+  const place = { at: replies.findIndex(({ id }) => id === messageId), upTo: Math.min(upTo, content.length) };
+  if (isFurther(place, furthest(replies))) {
+    return { command: { ...command, upTo: place.upTo }, upTo: place.upTo };
   }
   return { answer: { ok: true, sessionId, messageId, ...(playedUpTo !== undefined && { playedUpTo }) } };
 }
@@ -365,19 +365,19 @@ function checkTurn(
 }
 
 /** A place in a reply: in its message of this index. */
-interface Position {
+interface Place {
   at: number;
   upTo: number;
 }
 
-const NOWHERE: Position = { at: -1, upTo: -1 };
+const NOWHERE: Place = { at: -1, upTo: -1 };
 
-function furthest(replies: readonly Message[]): Position {
+function furthest(replies: readonly Message[]): Place {
   const at = replies.findLastIndex(({ playedUpTo }) => playedUpTo !== undefined);
   return at < 0 ? NOWHERE : { at, upTo: replies[at]!.playedUpTo! };
 }
 
-const isFurther = (one: Position, other: Position): boolean =>
+const isFurther = (one: Place, other: Place): boolean =>
   one.at > other.at || (one.at === other.at && one.at >= 0 && one.upTo > other.upTo);
 
 /** A client may have got more of a message that was cut off than is stored. */

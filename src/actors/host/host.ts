@@ -19,14 +19,14 @@ interface PendingCommand extends TracedCommand {
   answer: PromiseWithResolvers<Reply>;
 }
 
-/** Whether the command is a position in a spoken reply. */
-const isPosition = ({ envelope }: PendingCommand): boolean => envelope.command.type === "session.played";
+/** Whether the command says how much of a reply was spoken. */
+const isPlayed = ({ envelope }: PendingCommand): boolean => envelope.command.type === "session.played";
 
-/** Commands that one floor queues, and as many positions of spoken replies; at the limit `add` throws `busy`. */
+/** Commands that one floor queues, and as many that say what was spoken; at the limit `add` throws `busy`. */
 export const MAX_WAITING_COMMANDS = 256;
-/** Commands applied together in one commit (rule C4), with all positions that wait: none delays a command. */
+/** Commands applied together in one commit (rule C4), with all that say what was spoken: none of them delays another. */
 export const MAX_BATCH = 64;
-/** A floor commits positions of spoken replies at most this often, in ms, unless it commits something else anyway. */
+/** A floor commits what was spoken at most this often, in ms, unless it commits something else anyway. */
 const PLAYED_MS = 1_000;
 /** Tries of a command that meets conflicts; after the last it fails with `unavailable`. */
 const MAX_CONFLICTS = 5;
@@ -128,9 +128,9 @@ class FloorQueue {
   readonly #loaded: LoadedFloor;
   readonly #waiting: PendingCommand[] = [];
   /** How many of these are `session.played`, which wait for another command to be committed with. */
-  #positions = 0;
+  #played = 0;
   #delay: Timer | undefined;
-  /** Whether positions wait no longer. */
+  /** Whether what was spoken waits no longer. */
   #isDelayOver = false;
   /** Unanswered commands: a repeat joins its original (rule C2). They come and go too often for a `Map` (ADR 24). */
   readonly #pending: PendingCommand[] = [];
@@ -162,13 +162,13 @@ class FloorQueue {
       return original.answer.promise;
     }
     const pending: PendingCommand = { envelope, key, answer: Promise.withResolvers(), isSuspect: false };
-    const waiting = isPosition(pending) ? this.#positions : this.#waiting.length - this.#positions;
+    const waiting = isPlayed(pending) ? this.#played : this.#waiting.length - this.#played;
     if (waiting >= MAX_WAITING_COMMANDS) throw new AppError("busy");
     this.#pending.push(pending);
     this.#waiting.push(pending);
-    if (!isPosition(pending)) this.#begin();
+    if (!isPlayed(pending)) this.#begin();
     else {
-      this.#positions += 1;
+      this.#played += 1;
       if (!this.#delay) this.#commitDelayed();
     }
     return pending.answer.promise;
@@ -177,7 +177,7 @@ class FloorQueue {
   /** Commit what has waited for a second, and wait for another one. */
   #commitDelayed(): void {
     this.#delay = undefined;
-    if (this.#positions === 0) return;
+    if (this.#played === 0) return;
     this.#delay = this.#options.clock.after(PLAYED_MS, () => this.#commitDelayed());
     this.#isDelayOver = true;
     this.#begin();
@@ -196,7 +196,7 @@ class FloorQueue {
     this.#isWorking = true;
     // Commands that arrive in this iteration of the event loop share the first batch.
     await Promise.resolve();
-    while (this.#waiting.length > this.#positions || (this.#isDelayOver && this.#positions > 0)) {
+    while (this.#waiting.length > this.#played || (this.#isDelayOver && this.#played > 0)) {
       this.#isDelayOver = false;
       const commands = this.#nextBatch();
       flow.onHop?.("floor", `a batch of ${commands.length}`);
@@ -205,17 +205,17 @@ class FloorQueue {
     this.#isWorking = false;
   }
 
-  /** The commands that have waited longest, with the positions before and after them. A move has a batch of its own. */
+  /** The commands that have waited longest, with what was spoken before and after them. A move has a batch of its own. */
   #nextBatch(): PendingCommand[] {
-    let [end, positions] = [0, 0];
+    let [end, played] = [0, 0];
     for (const pending of this.#waiting) {
       if (isMove(pending) && end > 0) break;
-      if (isPosition(pending)) positions += 1;
-      else if (end - positions === MAX_BATCH) break;
+      if (isPlayed(pending)) played += 1;
+      else if (end - played === MAX_BATCH) break;
       end += 1;
       if (isMove(pending)) break;
     }
-    this.#positions -= positions;
+    this.#played -= played;
     return this.#waiting.splice(0, end);
   }
 

@@ -14,12 +14,11 @@ import {
   type LoggedEvent,
   type RefusalDetails,
   refusal,
+  type Timely,
 } from "../facts.ts";
 import type { Waits } from "../floor/arbitration.ts";
 import type { Contender } from "../floor/contender.ts";
 import type { QueuedTurn, Run, SessionContext } from "./session-context.ts";
-
-type Timely<T> = T & { given: Given };
 
 /** Commands that the arbiter passes on to a session. */
 export type SessionCommand = Timely<

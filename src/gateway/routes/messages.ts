@@ -272,7 +272,7 @@ export function messageRoutes(app: Routes, context: Context): void {
   ): Promise<z.infer<typeof MessageAnswer>> {
     if (sessionId === undefined || !context.catalog().hasLeases) return { success: true };
     const { floorId } = await context.visibleTo(caller).locate(sessionId);
-    const renewed = await commands.renew(caller, floorId, { type: "session.heartbeat", sessionId }, trace);
+    const renewed = await commands.sendRepeatable(caller, floorId, { type: "session.heartbeat", sessionId }, trace);
     const { session, lapsed } = renewed;
     if (!session) return { success: true, sessionId };
     const { state, level, leaseMs, leaseUntil } = session;
@@ -298,7 +298,7 @@ export function messageRoutes(app: Routes, context: Context): void {
     if (sessionId === undefined) throw new AppError("session_not_found");
     const { floorId } = await context.visibleTo(caller).locate(sessionId);
     const command = { type: "session.played", sessionId, messageId, upTo } as const;
-    const { playedUpTo } = await commands.renew(caller, floorId, command, trace);
+    const { playedUpTo } = await commands.sendRepeatable(caller, floorId, command, trace);
     return { success: true, sessionId, messageId, ...(playedUpTo !== undefined && { playedUpTo }) };
   }
 }
