@@ -307,7 +307,7 @@ interface CheckedCommand {
 }
 
 /**
- * Only a later place in the newest turn's reply counts: models have already got the replies before.
+ * Only a later end in the newest turn's reply counts: models have already got the replies before.
  * @returns what to apply, or the answer if the command is not to be applied
  */
 export function checkPlayed(
@@ -334,9 +334,9 @@ function checkMessage(
   }
   const { content, playedUpTo } = message;
   if (upTo > content.length && isWhole(message)) return { answer: tooFar(upTo, content.length) };
-  const place = { at: replies.findIndex(({ id }) => id === messageId), upTo: Math.min(upTo, content.length) };
-  if (isFurther(place, furthest(replies))) {
-    return { command: { ...command, upTo: place.upTo }, upTo: place.upTo };
+  const spoken = { at: replies.findIndex(({ id }) => id === messageId), upTo: Math.min(upTo, content.length) };
+  if (isFurther(spoken, furthest(replies))) {
+    return { command: { ...command, upTo: spoken.upTo }, upTo: spoken.upTo };
   }
   return { answer: { ok: true, sessionId, messageId, ...(playedUpTo !== undefined && { playedUpTo }) } };
 }
@@ -364,20 +364,20 @@ function checkTurn(
   return { before: { type: "session.played", sessionId, messageId, upTo: upTo - starts[at]! }, command, upTo };
 }
 
-/** A place in a reply: in its message of this index. */
-interface Place {
+/** How far a reply was spoken: in its message of this index. */
+interface SpokenTo {
   at: number;
   upTo: number;
 }
 
-const NOWHERE: Place = { at: -1, upTo: -1 };
+const NOWHERE: SpokenTo = { at: -1, upTo: -1 };
 
-function furthest(replies: readonly Message[]): Place {
+function furthest(replies: readonly Message[]): SpokenTo {
   const at = replies.findLastIndex(({ playedUpTo }) => playedUpTo !== undefined);
   return at < 0 ? NOWHERE : { at, upTo: replies[at]!.playedUpTo! };
 }
 
-const isFurther = (one: Place, other: Place): boolean =>
+const isFurther = (one: SpokenTo, other: SpokenTo): boolean =>
   one.at > other.at || (one.at === other.at && one.at >= 0 && one.upTo > other.upTo);
 
 /** A client may have got more of a message that was cut off than is stored. */

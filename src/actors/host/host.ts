@@ -24,7 +24,7 @@ const isPlayed = ({ envelope }: PendingCommand): boolean => envelope.command.typ
 
 /** Commands that one floor queues, and as many that say what was spoken; at the limit `add` throws `busy`. */
 export const MAX_WAITING_COMMANDS = 256;
-/** Commands applied together in one commit (rule C4), with all that say what was spoken: none of them delays another. */
+/** Commands applied together in one commit (rule C4), with all that say what was spoken, which delay none. */
 export const MAX_BATCH = 64;
 /** A floor commits what was spoken at most this often, in ms, unless it commits something else anyway. */
 const PLAYED_MS = 1_000;
@@ -205,7 +205,7 @@ class FloorQueue {
     this.#isWorking = false;
   }
 
-  /** The commands that have waited longest, with what was spoken before and after them. A move has a batch of its own. */
+  /** The commands that have waited longest, with what was spoken between them. A move has a batch of its own. */
   #nextBatch(): PendingCommand[] {
     let [end, played] = [0, 0];
     for (const pending of this.#waiting) {

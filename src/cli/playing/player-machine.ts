@@ -124,6 +124,7 @@ export const newPlayerMachine = (left?: Left): PlayerMachine => ({
 /** A machine in the middle of a step. */
 type Draft = { -readonly [Key in keyof PlayerMachine]: PlayerMachine[Key] } & { effects: PlayerEffect[] };
 type Act = (draft: Draft) => void;
+type Answer = Extract<PlayerEvent, { type: "answered" }>;
 
 /** What a player's user does, and what becomes of its session. */
 type Input = "plays" | "pauses" | "stops" | "known" | "lapsed" | "lost";
@@ -142,8 +143,8 @@ const TABLE: Readonly<Record<Phase, Partial<Record<Input, Act>>>> = {
 };
 
 /** What follows when a request is no longer under way. */
-const AFTER_REQUEST: Partial<Record<Phase, (draft: Draft, done: PlayerRequest, say: string) => void>> = {
-  asking: (draft, done, say) => (isForFloor(done) ? obeyAnswer(draft, say) : send(draft)),
+const AFTER_REQUEST: Partial<Record<Phase, (draft: Draft, done: PlayerRequest, answer?: Answer) => void>> = {
+  asking: (draft, done, answer) => (isForFloor(done) && answer ? obeyAnswer(draft, answer) : send(draft)),
   yielding: (draft, done) => {
     if (done === "archive") goAway(draft);
     else if (done !== "pause") send(draft);
@@ -245,7 +246,8 @@ function note(draft: Draft, known: KnownState): boolean {
   return true;
 }
 
-function noteAnswer(draft: Draft, { sessionId, known, say }: Extract<PlayerEvent, { type: "answered" }>): void {
+function noteAnswer(draft: Draft, answer: Answer): void {
+  const { sessionId, known } = answer;
   const done = draft.request!;
   draft.request = undefined;
   if (done === "archive") forget(draft);
@@ -256,7 +258,7 @@ function noteAnswer(draft: Draft, { sessionId, known, say }: Extract<PlayerEvent
     }
     if (sessionId === draft.sessionId) note(draft, known);
   }
-  AFTER_REQUEST[draft.phase]?.(draft, done, say);
+  AFTER_REQUEST[draft.phase]?.(draft, done, answer);
 }
 
 function noteVanished(draft: Draft, sessionId: string | undefined): void {
@@ -286,7 +288,7 @@ function sendAgain(draft: Draft): void {
 function noteRefusal(draft: Draft, say: string): void {
   const done = draft.request!;
   draft.request = undefined;
-  if (draft.phase !== "asking" || !isForFloor(done)) return AFTER_REQUEST[draft.phase]?.(draft, done, say);
+  if (draft.phase !== "asking" || !isForFloor(done)) return AFTER_REQUEST[draft.phase]?.(draft, done);
   holdBack(draft, true);
   draft.isPausedHere = false;
   draft.phase = draft.sessionId === undefined ? "away" : "held";
@@ -305,7 +307,7 @@ function noteFault(draft: Draft): void {
   } else if (draft.phase === "yielding") {
     if (draft.sessionId === undefined) goAway(draft);
     else draft.effects.push({ type: "retry" });
-  } else if (done && (draft.phase === "ending" || draft.phase === "over")) AFTER_REQUEST[draft.phase]!(draft, done, "");
+  } else if (done && (draft.phase === "ending" || draft.phase === "over")) AFTER_REQUEST[draft.phase]!(draft, done);
 }
 
 /** The user has played it, and no decision forbids it. */
@@ -392,13 +394,14 @@ function forget(draft: Draft): void {
   draft.effects.push({ type: "level", level: 0 });
 }
 
-function obeyAnswer(draft: Draft, say: string): void {
+function obeyAnswer(draft: Draft, { known: answered, say }: Answer): void {
   const { known } = draft;
   // It has lost its place since the node decided.
   if (known?.isLapsed) return askIfWanted(draft);
   if (known && isAudible(known) && known.cause === "") draft.known = { ...known, cause: say };
   obey(draft, true);
-  if (!isAudible(known) && draft.phase === "held") draft.effects.push({ type: "deny", say });
+  // What silenced it after it was granted is told as its state.
+  if (draft.phase === "held" && !isAudible(answered)) draft.effects.push({ type: "deny", say });
 }
 
 /** Do what the newest state of the session demands. */

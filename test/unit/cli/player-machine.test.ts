@@ -1,5 +1,12 @@
 import { expect, test } from "vitest";
-import type { PlayerMachine } from "../../../src/cli/playing/player-machine.ts";
+import {
+  type KnownState,
+  newPlayerMachine,
+  type PlayerEffect,
+  type PlayerEvent,
+  type PlayerMachine,
+  stepPlayer,
+} from "../../../src/cli/playing/player-machine.ts";
 import { PlayerWorld } from "../../support/desktops/player-world.ts";
 
 /** What the machine has done since the first `from` steps. */
@@ -101,4 +108,26 @@ test("while the node has faults a player goes on as its user left it, and takes 
   expect([phases, ordersOf(world), world.playback]).toEqual([["asking", "asking", "asking"], [], "playing"]);
   world.settle();
   expect(world.machine.phase).toBe("heard");
+});
+
+test("a player that was granted the floor and silenced before it heard so is not told that it may not play", () => {
+  const known = (seq: number, state: "active" | "paused", cause: string): KnownState => ({
+    ...{ epoch: "e", seq, state, level: 0, cause },
+  });
+  const events: PlayerEvent[] = [
+    { type: "reported", playback: "playing" },
+    { type: "answered", sessionId: "s", known: known(1, "active", ""), say: "Music starts." },
+    { type: "reported", playback: "paused" },
+    { type: "answered", sessionId: "s", known: known(2, "paused", ""), say: "" },
+    { type: "reported", playback: "playing" },
+    // Its resume is granted, and a call comes: the stream is faster than the answer.
+    { type: "known", known: known(4, "paused", "preempted by phone_agent") },
+    { type: "answered", sessionId: "s", known: known(3, "active", ""), say: "Music starts." },
+  ];
+  let machine = newPlayerMachine();
+  let effects: readonly PlayerEffect[] = [];
+  for (const event of events) [machine, effects] = stepPlayer(machine, event);
+  expect(machine.phase).toBe("held");
+  expect(effects).toContainEqual({ type: "show", state: "paused", level: 0, cause: "preempted by phone_agent" });
+  expect(effects.map(({ type }) => type)).not.toContain("deny");
 });
