@@ -11,8 +11,14 @@ process.env["NODE_COMPILE_CACHE"] ??= fileURLToPath(new URL("node_modules/.cache
 
 /** `TEST_ORDER`: the files are shuffled by this seed, as `npm run flakes` does. */
 const ORDER = process.env["TEST_ORDER"];
-/** What takes long begins first, so that no core is idle at the end. The simulation computes without a pause. */
-const LONG = ["/every-", "/players/", "/simulation/", "/real-agents/", "/deploy/", "/cluster/", "/page/", "/attacks/"];
+/**
+ * What takes long begins first, so that no core is idle at the end: beside the simulation, which computes without a
+ * pause, the programs of agents, for which most of the time is waited.
+ */
+const LONG = [
+  ...["/acp-agent", "/command-agent", "/every-", "/players/", "/simulation/"],
+  ...["/real-agents/", "/deploy/", "/cluster/", "/page/", "/attacks/"],
+];
 
 /**
  * Long files first, and the files of a project that shares its processes last and together: a process is only used again
