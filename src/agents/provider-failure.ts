@@ -1,5 +1,5 @@
 import { AppError } from "../protocol/errors.ts";
-import { parseJson } from "../shared/json.ts";
+import { isObject, parseJson } from "../shared/json.ts";
 import { cutText, textWithin, toOneLine } from "../shared/text.ts";
 import { OversizedAnswer } from "./bounded-fetch.ts";
 import { BrokenAnswer } from "./provider-answer.ts";
@@ -215,5 +215,5 @@ function errorWord({ code, type, data }: ProviderError): string | undefined {
 }
 
 function asRecord(value: unknown): Record<string, unknown> {
-  return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
+  return isObject(value) ? value : {};
 }

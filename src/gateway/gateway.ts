@@ -12,6 +12,7 @@ import type { Envelope } from "../protocol/internal/command.ts";
 import type { HeardReport } from "../protocol/internal/node-report.ts";
 import type { Reply } from "../protocol/internal/reply.ts";
 import { answerJson } from "../protocol/session-json.ts";
+import { isObject } from "../shared/json.ts";
 import { LoopBudget } from "../shared/loop-budget.ts";
 import type { Clock } from "../shared/ports/clock.ts";
 import type { Logger } from "../shared/ports/logger.ts";
@@ -279,7 +280,7 @@ function createSockets({ stopwatch, proxies, addressConnections, onCut }: Gatewa
 
 /** The JSON of an answer. */
 function answerText(data: unknown): string {
-  const showsSession = typeof data === "object" && data !== null && "session" in data;
+  const showsSession = isObject(data) && "session" in data;
   return showsSession ? answerJson(data) : JSON.stringify(data);
 }
 

@@ -3,6 +3,7 @@ import { AppError } from "../../protocol/errors.ts";
 import type { FloorId, FloorSeq, MessageId, Seq, SessionId } from "../../protocol/ids.ts";
 import type { Message } from "../../protocol/message.ts";
 import type { FloorTime } from "../../shared/floor-time.ts";
+import { isObject } from "../../shared/json.ts";
 import type { FloorRecord, FloorStore, LogStore, SessionRow } from "../../store/store.ts";
 import { recallSession } from "../session/session-context.ts";
 import type { SessionInput } from "../session/session-machine.ts";
@@ -57,11 +58,11 @@ export function writeSnapshot(
 export function readSnapshot({ snapshot, format }: FloorRecord): FloorSnapshot {
   if (format !== SNAPSHOT_FORMAT) throw new AppError("unavailable", "this floor was written by another release");
   const parsed = parse(snapshot);
-  if (!isRecord(parsed) || parsed["machine"] !== MACHINE) {
+  if (!isObject(parsed) || parsed["machine"] !== MACHINE) {
     throw new BrokenSnapshot("another machine wrote it");
   }
   const { lastNow, outside, sessions, actors } = parsed;
-  const isWhole = typeof lastNow === "number" && isRecord(actors) && Array.isArray(sessions);
+  const isWhole = typeof lastNow === "number" && isObject(actors) && Array.isArray(sessions);
   if (!isWhole) throw new BrokenSnapshot("parts are missing");
   return { arbiter: actors, sessionIds: sessions as SessionId[], lastNow, outside: outside as FloorTime | undefined };
 }
@@ -83,8 +84,6 @@ function parse(json: string): unknown {
     throw new BrokenSnapshot("it is not JSON", error);
   }
 }
-
-const isRecord = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null;
 
 /** The state of a floor's rows. While a batch is in flight, it is ahead of the store. */
 export interface LedgerState {

@@ -39,9 +39,9 @@ export function switchAgent(
   command: Extract<SessionCommand, { type: "session.switch_agent" }>,
 ): void {
   const { context, given } = step;
-  const availableAgents = listAgents(given.catalog, context.workspaceId);
+  const available = () => listAgents(given.catalog, context.workspaceId);
   const fail = (errorCode: ErrorCode, message: string = ERRORS[errorCode].text) =>
-    answer(step, { outcome: { errorCode, message, availableAgents } });
+    answer(step, { outcome: { errorCode, message, availableAgents: available() } });
 
   const fault = findAgentIdFault(command.agentId);
   if (fault) return fail(fault);
@@ -50,7 +50,7 @@ export function switchAgent(
   const agentId = command.agentId.trim();
   const agent = findAgent(given.catalog, agentId, context.workspaceId);
   if (!agent?.enabled || !command.contender)
-    return fail("agent_not_found", `Invalid agent ID: ${agentId}${suggestAgent(agentId, availableAgents)}`);
+    return fail("agent_not_found", `Invalid agent ID: ${agentId}${suggestAgent(agentId, available())}`);
   const hasTurns = context.turns.length > 0 || context.schedule?.content !== undefined;
   if (!acceptsTurns(agent) && hasTurns) return fail("agent_busy");
 

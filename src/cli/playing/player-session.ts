@@ -203,7 +203,7 @@ export class PlayerSession {
     this.#take({ type: "faulted" });
   }
 
-  /** A player that has gone is refused nothing any more. */
+  /** Faults of a player that has gone are not reported. */
   #noteFault(error: ClientError | undefined): void {
     if (!this.#leaving.signal.aborted) this.#listener.onFault(error);
   }

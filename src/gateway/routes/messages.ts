@@ -10,6 +10,7 @@ import { type Accepted, SwitchOutcome } from "../../protocol/internal/reply.ts";
 import { Routed } from "../../protocol/routed.ts";
 import { STATES } from "../../protocol/session.ts";
 import { flow } from "../../shared/flow.ts";
+import { isObject } from "../../shared/json.ts";
 import type { Clock } from "../../shared/ports/clock.ts";
 import type { Trace } from "../../shared/ports/tracer.ts";
 import type { BlobStore, ConnectionRow } from "../../store/store.ts";
@@ -98,7 +99,7 @@ export function messageRoutes(app: Routes, context: Context): void {
   };
   /** What a person says needs no `type`. The document of the API requires it: a union without it is ambiguous. */
   const preValidation = async ({ body }: { body: unknown }) => {
-    if (typeof body === "object" && body !== null && "content" in body && !("type" in body)) {
+    if (isObject(body) && "content" in body && !("type" in body)) {
       Object.assign(body, { type: "chat" });
     }
   };
