@@ -1,8 +1,6 @@
 import { BOUNDS } from "../config/bounds.ts";
 import type { Caller } from "../gateway/access/caller.ts";
-import type { VisibleSessions } from "../gateway/access/visible-sessions.ts";
 import type { IdempotentCommands, Identity, Write } from "../gateway/idempotent-commands.ts";
-import type { Connections } from "../gateway/streams/connections.ts";
 import { AppError } from "../protocol/errors.ts";
 import type { ConnectionId, SessionId } from "../protocol/ids.ts";
 import type { Accepted } from "../protocol/internal/reply.ts";
@@ -15,8 +13,6 @@ export interface HistoriesOptions {
   clock: Clock;
   newId: () => string;
   commands: IdempotentCommands;
-  connections: Connections;
-  visibleTo: (caller: Caller) => VisibleSessions;
 }
 
 /** Creates sessions that begin with a history, and limits how many histories the node processes at once. */
@@ -101,21 +97,14 @@ export class Histories {
     plan: (history: StagedHistory) => Promise<Write>,
     read?: (history: StagedHistory) => Promise<string>,
   ): Promise<Accepted> {
-    const { commands, connections, visibleTo } = this.#options;
-    const { caller } = identity;
+    const { commands } = this.#options;
     const sessionId = commands.deriveId<SessionId>(identity, "session");
     const history = new StagedHistory({ ...this.#options, sessionId });
     try {
       const bodyHash = read ? `${identity.bodyHash} ${await read(history)}` : identity.bodyHash;
       const own = { ...identity, bodyHash };
-      const choose = async () =>
-        connectionId === null ? undefined : connections.forNewSession(connectionId, caller.ownerId);
-      const planWrite = async () => ({ ...(await plan(history)), connection: await choose() });
-      const before = await commands.findAnswer(own);
-      if (!before) return await commands.send(own, planWrite());
-      const made = await visibleTo(caller).findLiving(sessionId);
-      if (made) await commands.bindAgain(own, before, made, choose());
-      return before;
+      const choice = connectionId === null ? undefined : { connectionId };
+      return await commands.carryOut(own, () => plan(history), choice);
     } finally {
       await history.discard();
     }

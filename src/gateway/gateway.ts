@@ -369,11 +369,13 @@ function createContext(options: GatewayOptions, followers: Followers, streams: S
       await commands.carryOut(commands.newIdentity(caller), async () => ({ floorId, command }));
     },
   });
+  const visibleTo = (caller: Caller) => new VisibleSessions(caller, { store, addresses });
   const commands = new IdempotentCommands({
     send,
     store,
     connections,
     addresses,
+    visibleTo,
     requests,
     abandoned,
     clock,
@@ -381,7 +383,6 @@ function createContext(options: GatewayOptions, followers: Followers, streams: S
     timeoutMs: options.commandDeadlineMs,
   });
   const routers = new RouterQuestions({ bus, epoch: store.epoch, clock: stopwatch, newId });
-  const visibleTo = (caller: Caller) => new VisibleSessions(caller, { store, addresses });
   return {
     ...options,
     store: store as RouteStore,

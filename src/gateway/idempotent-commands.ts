@@ -6,6 +6,7 @@ import type { Decision } from "../protocol/decision.ts";
 import { AppError } from "../protocol/errors.ts";
 import {
   CommandId,
+  type ConnectionId,
   type FloorId,
   type MessageId,
   type RunId,
@@ -21,9 +22,10 @@ import { flow } from "../shared/flow.ts";
 import { idText } from "../shared/id-text.ts";
 import type { Clock } from "../shared/ports/clock.ts";
 import type { Trace } from "../shared/ports/tracer.ts";
-import type { Receipt, ReceiptStore, Slot, StoreEpoch, StoreSecret } from "../store/store.ts";
+import type { Receipt, ReceiptStore, StoreEpoch, StoreSecret } from "../store/store.ts";
 import { type Caller, ownerOf } from "./access/caller.ts";
 import type { KnownAddresses } from "./access/known-addresses.ts";
+import type { VisibleSessions } from "./access/visible-sessions.ts";
 import type { AbandonedRuns } from "./deliveries/abandoned-runs.ts";
 import type { RecentRequests } from "./deliveries/recent-requests.ts";
 import type { ChosenConnection, Connections } from "./streams/connections.ts";
@@ -44,8 +46,9 @@ export interface Identity {
 export interface IdempotentCommandsOptions {
   send: (envelope: Envelope) => Promise<Reply>;
   store: StoreEpoch & StoreSecret & ReceiptStore;
-  connections: Pick<Connections, "reserve" | "release" | "bindMade">;
+  connections: Pick<Connections, "forNewSession" | "reserve" | "release" | "bindMade">;
   addresses: KnownAddresses;
+  visibleTo: (caller: Caller) => Pick<VisibleSessions, "findLiving">;
   requests: Pick<RecentRequests, "identify">;
   abandoned: Pick<AbandonedRuns, "endFor" | "forgetFor">;
   clock: Clock;
@@ -59,8 +62,14 @@ export interface Write {
   command: Command;
   /** The command acts only if its session's log ends here. */
   ifSeq?: Seq | undefined;
-  /** The connection that the session is bound to that the command creates. */
-  connection?: ChosenConnection | undefined;
+}
+
+/** To which connection a session is bound that a write creates. */
+export interface ConnectionChoice {
+  /** The one that the request names. Undefined: the one that counts for requests that name none, if any. */
+  connectionId: ConnectionId | undefined;
+  /** The id of the session, if the write creates one. Undefined: it always does, and its answer has the id. */
+  newSessionId?: SessionId | undefined;
 }
 
 /**
@@ -135,19 +144,21 @@ export class IdempotentCommands {
 
   /**
    * Run a write with exactly one effect (rule C3). A repeat gets the first answer, so that it is not refused because of
-   * later changes.
-   * @param plan runs only if there is no such answer, and may refuse
-   * @throws as `send`
+   * later changes; its session is bound again, because the first answer may have been lost before it was bound.
+   * @param plan makes the command. It runs only if there is no such answer, and may refuse
+   * @param choice undefined: a session that the write creates is bound to no connection
+   * @throws AppError for a refusal, with its facts, also if it is the first answer; `idempotency_mismatch`;
+   *   `connection_not_found`; `busy` and `unavailable` carry the key to repeat
    */
-  async carryOut(identity: Identity, plan: () => Promise<Write>): Promise<Accepted> {
-    return (await this.findAnswer(identity)) ?? (await this.send(identity, plan()));
+  async carryOut(identity: Identity, plan: () => Promise<Write>, choice?: ConnectionChoice): Promise<Accepted> {
+    const before = await this.#findAnswer(identity);
+    if (!before) return await this.#planAndSend(identity, plan, choice);
+    if (choice) await this.#bindAgain(identity, before, choice);
+    return before;
   }
 
-  /**
-   * The answer to an earlier request with the same key, if any. Look for it before you plan a write.
-   * @throws AppError if the earlier answer was a refusal, or `idempotency_mismatch`
-   */
-  async findAnswer({ caller, commandId, bodyHash, isKeyed }: Identity): Promise<Accepted | undefined> {
+  /** @throws AppError if the earlier answer was a refusal, or `idempotency_mismatch` */
+  async #findAnswer({ caller, commandId, bodyHash, isKeyed }: Identity): Promise<Accepted | undefined> {
     if (!isKeyed) return undefined;
     const [receipt] = await this.#options.store.findReceipts([{ caller: caller.id, commandId }]);
     if (!receipt) return undefined;
@@ -155,38 +166,38 @@ export class IdempotentCommands {
     return accepted(JSON.parse(receipt.reply));
   }
 
-  /**
-   * Send a write that has no answer yet. After its commit it can no longer be refused.
-   * @param planned may be refused too
-   * @throws AppError for a refusal, with its facts; `busy` and `unavailable` carry the key to repeat
-   */
-  async send(identity: Identity, planned: Promise<Write>): Promise<Accepted> {
+  /** After its commit a write can no longer be refused. */
+  async #planAndSend(identity: Identity, plan: () => Promise<Write>, choice?: ConnectionChoice): Promise<Accepted> {
     try {
-      const write = await planned;
-      const { connection } = write;
-      const sessionId = connection && sessionCreatedBy(write.command);
-      return sessionId
+      const write = await plan();
+      const sessionId = choice && sessionCreatedBy(write.command);
+      const connection = sessionId && (await this.#choose(identity, choice));
+      return connection
         ? await this.#sendAndBind(write, identity, connection, sessionId)
         : await this.#send(write, identity);
     } catch (error) {
       // A concurrent request with the same key may have committed first and thereby caused this refusal.
-      const answer = isRefusal(error) ? await this.findAnswer(identity) : undefined;
+      const answer = isRefusal(error) ? await this.#findAnswer(identity) : undefined;
       if (!answer) throw error;
       return answer;
     }
   }
 
-  /** Bind the session of a repeated write again, in case the first answer was lost before the session was bound. */
-  async bindAgain(
+  async #bindAgain(
     identity: Identity,
-    { sessionCreatedAt }: Accepted,
-    { sessionId, floorId }: Pick<Slot, "sessionId" | "floorId">,
-    connection: Promise<ChosenConnection | undefined>,
+    { sessionId, sessionCreatedAt }: Accepted,
+    choice: ConnectionChoice,
   ): Promise<void> {
-    const chosen = await connection.catch(undefinedForRefusal);
+    if (sessionId === undefined || sessionId !== (choice.newSessionId ?? sessionId)) return;
+    const made = await this.#options.visibleTo(identity.caller).findLiving(sessionId);
+    const chosen = made && (await this.#choose(identity, choice).catch(undefinedForRefusal));
     if (!chosen) return;
-    const bound = { sessionId, floorId, sessionCreatedAt };
+    const bound = { sessionId: made.sessionId, floorId: made.floorId, sessionCreatedAt };
     await withKey(identity, () => this.#options.connections.bindMade(chosen.row, bound));
+  }
+
+  #choose({ caller }: Identity, { connectionId }: ConnectionChoice): Promise<ChosenConnection | undefined> {
+    return this.#options.connections.forNewSession(connectionId, caller.ownerId);
   }
 
   /**
@@ -199,7 +210,7 @@ export class IdempotentCommands {
   ): Promise<T> {
     const { caller, commandId, bodyHash } = identity;
     const repeated = async () => {
-      const found = await this.findAnswer(identity);
+      const found = await this.#findAnswer(identity);
       if (!found) return undefined;
       const { ok: _, ...answer } = found;
       return answer as T;

@@ -126,32 +126,24 @@ export function messageRoutes(app: Routes, context: Context): void {
   async function answer(asked: Asked): Promise<z.infer<typeof MessageAnswer>> {
     const { message, identity } = asked;
     const { caller } = identity;
-    const before = await commands.findAnswer(identity);
-    const reply = before ?? (await commands.send(identity, planWrite(asked)));
+    const newSessionId = commands.deriveId<SessionId>(identity, "session");
+    const choice = { connectionId: message.connectionId, newSessionId };
+    const reply = await commands.carryOut(identity, () => planWrite(asked), choice);
     const { outcome, routed, sessionId } = reply;
     // Undefined for a repeat, which gets the first answer.
     const { target } = asked;
     if (target && outcome?.errorCode) await notify(outcome.errorCode, outcome.message ?? "", asked);
-    const made = commands.deriveId<SessionId>(identity, "session");
-    const created = sessionId === made ? (target ?? (await context.visibleTo(caller).findLiving(made))) : undefined;
-    if (before && created)
-      await commands.bindAgain(
-        identity,
-        before,
-        created,
-        connections.forNewSession(message.connectionId, caller.ownerId),
-      );
+    const created =
+      sessionId === newSessionId ? (target ?? (await context.visibleTo(caller).findLiving(sessionId))) : undefined;
     const user = created && { userId: userOf(created.floorId) };
     return { ...turnAnswer(context, reply, user), ...(outcome && { outcome }), ...(routed && { routed }) };
   }
 
   async function planWrite(asked: Asked): Promise<Write> {
-    const { message, identity } = asked;
+    const { message } = asked;
     const target = await findTarget(asked);
     const command = await commandOf(asked, target);
-    const connection =
-      target.creates && (await connections.forNewSession(message.connectionId, identity.caller.ownerId));
-    return { floorId: target.floorId, command, ifSeq: "ifSeq" in message ? message.ifSeq : undefined, connection };
+    return { floorId: target.floorId, command, ifSeq: "ifSeq" in message ? message.ifSeq : undefined };
   }
 
   /**

@@ -179,15 +179,9 @@ export function sessionRoutes(
         const { floorId, creates: session } = newTarget(caller, sessionId, wanted);
         const schedule = wantedSchedule(body);
         const create = { type: "session.create" as const, sessionId, session, activate };
-        const connection = await connections.forNewSession(connectionId, caller.ownerId);
-        return { floorId, command: { ...create, ...(schedule && { schedule }) }, connection };
+        return { floorId, command: { ...create, ...(schedule && { schedule }) } };
       };
-      const before = await commands.findAnswer(identity);
-      const reply = before ?? (await commands.send(identity, plan()));
-      const made = before?.session && (await visibleTo(caller).findLiving(before.session.id));
-      if (before && made)
-        await commands.bindAgain(identity, before, made, connections.forNewSession(connectionId, caller.ownerId));
-      const answer = sessionAnswer(commands, reply);
+      const answer = sessionAnswer(commands, await commands.carryOut(identity, plan, { connectionId }));
       return { ...answer, ...noticeOf(answer.session) };
     },
   );
