@@ -170,7 +170,7 @@ export class Copies {
     if (!found || found.tombstone || found.floorId === made.floorId) return;
     const { session: copied } = await sessions.view(made.sessionId, 0);
     const by = { sessionId: copied.id, agentId: copied.agentId };
-    const own = { ...identity, commandId: commands.deriveId<MessageId>(identity, "replace"), isKeyed: true };
+    const own = { ...identity, commandId: commands.deriveId<MessageId>(identity, "replace"), mayBeRepeat: true };
     await commands.carryOut(own, async () => ({
       floorId: found.floorId,
       command: { type: "session.replace", sessionId: found.sessionId, by },
@@ -178,7 +178,7 @@ export class Copies {
     const { replacedBy } = (await sessions.view(found.sessionId, 0)).session;
     if (replacedBy === undefined || replacedBy === copied.id) return;
     // Another copy was made at the same time, and replaced it first.
-    const withdrawn = { ...identity, commandId: commands.deriveId<MessageId>(identity, "withdraw"), isKeyed: true };
+    const withdrawn = { ...identity, commandId: commands.deriveId<MessageId>(identity, "withdraw"), mayBeRepeat: true };
     await commands.carryOut(withdrawn, async () => ({
       floorId: made.floorId,
       command: { type: "session.stop", sessionId: copied.id },

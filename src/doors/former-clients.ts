@@ -130,7 +130,7 @@ export function formerClientRoutes(app: Routes, context: Context): void {
       const part = (name: string) => ({
         ...identity,
         commandId: commands.deriveId<MessageId>(identity, name),
-        isKeyed: true,
+        mayBeRepeat: true,
       });
       try {
         return { success: true as const, result: await summarise(made, part("summarize"), request.caller, writer) };

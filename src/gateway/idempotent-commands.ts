@@ -36,7 +36,7 @@ export interface Identity {
   commandId: string;
   bodyHash: string;
   /** Whether this may be a repeat: the client chose the key, or the answer to an equal request did not arrive. */
-  isKeyed: boolean;
+  mayBeRepeat: boolean;
   /** The trace that the write is part of, if it is traced. */
   trace?: Trace | undefined;
   /** The language that the client prefers, by its `Accept-Language`. */
@@ -113,20 +113,20 @@ export class IdempotentCommands {
       caller,
       commandId: (key as string | undefined) ?? this.#newCommandId(),
       bodyHash: hash("sha256", what, "base64url"),
-      isKeyed: key !== undefined,
+      mayBeRepeat: key !== undefined,
       trace: request.trace,
       locale: localeOf(request.headers["accept-language"]),
     };
     // The content of a stream is unknown before it is read, so it cannot be compared with that of another request.
     const isWhole = !(request.body instanceof Readable);
-    const identity = given.isKeyed || !isWhole ? given : await this.#options.requests.identify(given, request);
+    const identity = given.mayBeRepeat || !isWhole ? given : await this.#options.requests.identify(given, request);
     request.commandId = identity.commandId;
     return identity;
   }
 
   /** The identity of a write that no client repeats. */
   newIdentity(caller: Caller, trace?: Trace): Identity {
-    return { caller, commandId: this.#newCommandId(), bodyHash: "", isKeyed: false, trace };
+    return { caller, commandId: this.#newCommandId(), bodyHash: "", mayBeRepeat: false, trace };
   }
 
   /** Keys made here rise with time, so that their receipts are stored together. */
@@ -158,8 +158,8 @@ export class IdempotentCommands {
   }
 
   /** @throws AppError if the earlier answer was a refusal, or `idempotency_mismatch` */
-  async #findAnswer({ caller, commandId, bodyHash, isKeyed }: Identity): Promise<Accepted | undefined> {
-    if (!isKeyed) return undefined;
+  async #findAnswer({ caller, commandId, bodyHash, mayBeRepeat }: Identity): Promise<Accepted | undefined> {
+    if (!mayBeRepeat) return undefined;
     const [receipt] = await this.#options.store.findReceipts([{ caller: caller.id, commandId }]);
     if (!receipt) return undefined;
     if (receipt.bodyHash !== bodyHash) throw new AppError("idempotency_mismatch");

@@ -72,7 +72,7 @@ interface AskedRequest {
   caller: Caller;
   commandId: string;
   bodyHash: string;
-  isKeyed: boolean;
+  mayBeRepeat: boolean;
 }
 
 export interface RecentRequestsOptions {
@@ -140,7 +140,7 @@ export class RecentRequests {
     attempt.delivery = delivery;
     request.delivery = delivery;
     delivery.watch(request.response, request.headers);
-    return { ...identity, commandId, isKeyed: before !== undefined };
+    return { ...identity, commandId, mayBeRepeat: before !== undefined };
   }
 
   close(): void {

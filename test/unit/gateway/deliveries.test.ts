@@ -76,7 +76,7 @@ async function makeNodes() {
   const nodes = [await start(), await start()];
   let sent = 0;
   const send = async (node: RecentRequests, headers: Record<string, string> = {}, caller = "ann") => {
-    const identity = { caller: { id: caller }, bodyHash: "hello", commandId: `c${++sent}`, isKeyed: false };
+    const identity = { caller: { id: caller }, bodyHash: "hello", commandId: `c${++sent}`, mayBeRepeat: false };
     const socket = { localPort: 80, remotePort: 40_000 + sent, remoteAddress: "10.0.0.1" };
     const facts = { statusCode: 200, shouldKeepAlive: true, destroyed: false, socket };
     const response = Object.assign(new EventEmitter(), facts);
@@ -88,8 +88,8 @@ async function makeNodes() {
     // A node that is asked answers at once, unless it is dead.
     for (let turns = 0; turns < 12 && !isIdentified; turns += 1) await turn();
     if (!isIdentified) await clock.advance(250);
-    const { commandId, isKeyed } = await identified;
-    if (!isKeyed) {
+    const { commandId, mayBeRepeat } = await identified;
+    if (!mayBeRepeat) {
       const isRun = headers["user-agent"] === "waits" || headers["user-agent"] === "read";
       const reply = JSON.stringify(isRun ? { runId: `run of ${commandId}` } : {});
       stored.push({ caller, commandId, at: clock.now(), reply, floorId: `u:${sent}` as FloorId });

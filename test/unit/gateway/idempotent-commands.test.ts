@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { IdempotentCommands, type Identity } from "../../../src/gateway/idempotent-commands.ts";
 import { AppError } from "../../../src/protocol/errors.ts";
 
-const identity = { caller: { id: "ann" }, commandId: "key", bodyHash: "body", isKeyed: true } as Identity;
+const identity = { caller: { id: "ann" }, commandId: "key", bodyHash: "body", mayBeRepeat: true } as Identity;
 const refuse = () => Promise.reject(new AppError("session_not_found"));
 
 /** Commands whose store has these receipts at one look after the other. */

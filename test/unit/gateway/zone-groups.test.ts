@@ -42,7 +42,7 @@ test.each([0, 1, 2])(
   "a repeat completes what a node left that was lost after %i commits, and asks on the same floors",
   async (left) => {
     const floors = new Floors();
-    const identity = { caller: LOCAL, commandId: "k", bodyHash: "", isKeyed: true };
+    const identity = { caller: LOCAL, commandId: "k", bodyHash: "", mayBeRepeat: true };
     const ask = () => askInAllZones(floors.context, identity, { wanted: { userId: "house" } });
     floors.left = left;
     const lost = await ask().catch((error) => error);
@@ -59,7 +59,7 @@ test.each([0, 1, 2])(
 
 test("of two equal requests at once that find other floors open, one is carried out, and both have its answer", async () => {
   const floors = new Floors();
-  const identity = { caller: LOCAL, commandId: "k", bodyHash: "", isKeyed: true };
+  const identity = { caller: LOCAL, commandId: "k", bodyHash: "", mayBeRepeat: true };
   const ask = () => askInAllZones(floors.context, identity, { wanted: { userId: "house" } });
   const first = ask();
   floors.open = ["u:house/annex", "u:house/attic", "u:house/kitchen", "u:house/study"];
