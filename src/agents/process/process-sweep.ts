@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync } from "node:fs";
-import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
+import { setImmediate as nextIteration, setTimeout as sleep } from "node:timers/promises";
 import { isOrphaned, limitIn, MARKER, processStatOf } from "./marker.ts";
 
 /** Scans of the process table before a sweep gives up. A scan takes about 3 ms per hundred processes. */
@@ -125,7 +125,7 @@ async function readProcesses(): Promise<ProcessRow[]> {
   const pids = processIds();
   const rows: ProcessRow[] = [];
   for (let first = 0; first < pids.length; first += BATCH) {
-    if (first > 0) await nextTurn();
+    if (first > 0) await nextIteration();
     for (const pid of pids.slice(first, first + BATCH)) rows.push(...readProcess(pid));
   }
   return rows;

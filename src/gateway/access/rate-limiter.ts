@@ -5,7 +5,7 @@ import { AppError } from "../../protocol/errors.ts";
 import type { Clock } from "../../shared/ports/clock.ts";
 import { RecentMap } from "../../shared/recent-map.ts";
 import { networkOf } from "../http/network-address.ts";
-import { afterNextLoop } from "../http/sockets/stand-still.ts";
+import { afterNextPoll } from "../http/sockets/stand-still.ts";
 import type { Routes } from "../route-context.ts";
 
 /** Counts requests. Each method throws AppError `too_many_requests` above its limit. */
@@ -59,7 +59,7 @@ export async function limitRates(scope: Routes, options: RateLimitOptions): Prom
     if (!shared) return await answer;
     const late = Promise.withResolvers<"late">();
     // If this node is busy, the answer has arrived, and is read after the timers.
-    const timer = stopwatch.after(ANSWER_MS, () => afterNextLoop(() => late.resolve("late")));
+    const timer = stopwatch.after(ANSWER_MS, () => afterNextPoll(() => late.resolve("late")));
     const count = await Promise.race([answer, late.promise]);
     timer.cancel();
     return count === "late" ? away() : count;

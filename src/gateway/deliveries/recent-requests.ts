@@ -10,7 +10,7 @@ import { TransientMap } from "../../shared/transient-map.ts";
 import type { NewReceipt, Store } from "../../store/store.ts";
 import type { Caller } from "../access/caller.ts";
 import { networkOf } from "../http/network-address.ts";
-import { afterNextLoop } from "../http/sockets/stand-still.ts";
+import { afterNextPoll } from "../http/sockets/stand-still.ts";
 import { peerKeyOf, type Unanswered } from "../streams/silent-peers.ts";
 import { Delivery, type DeliveryState } from "./delivery.ts";
 import { NewsTopic } from "./news-topic.ts";
@@ -213,7 +213,7 @@ export class RecentRequests {
     }
     if (!attempts.some(({ state }) => state === "open" || state === "sent")) return undefined;
     // The end of the first connection may lie unread beside this request.
-    await new Promise<void>((resolve) => afterNextLoop(resolve));
+    await new Promise<void>((resolve) => afterNextPoll(resolve));
     for (const { delivery } of attempts) delivery?.look();
     await this.#loseUnanswered(key, attempts);
     await Promise.all(attempts.map((each) => this.#ask(key, each)));
@@ -293,7 +293,7 @@ export class RecentRequests {
     if (state === undefined) {
       // The end of the connection may lie unread beside this message.
       if (known?.delivery) {
-        afterNextLoop(() => {
+        afterNextPoll(() => {
           known.delivery?.look();
           this.#topic.publish({ key, commandId, state: known.state });
         });

@@ -17,7 +17,7 @@ import {
   type SocketGroup,
 } from "./http-connection.ts";
 import type { LoopPace } from "./loop-pace.ts";
-import { afterNextLoop, StandStill } from "./stand-still.ts";
+import { afterNextPoll, StandStill } from "./stand-still.ts";
 
 type Handler = (request: IncomingMessage, response: ServerResponse) => void;
 
@@ -246,7 +246,7 @@ export class Sockets {
     this.#occupy(connection, response);
     const handle = () => this.#handleUnlessClosed(request, response);
     if (this.#standStill.isWaking() && !PROBES.has(request.url)) {
-      return afterNextLoop(() => {
+      return afterNextPoll(() => {
         // The client, which may have closed only its side, gave up while the process stood still, and counts on
         // nothing.
         if (connection.socket.readableEnded || connection.socket.destroyed) connection.socket.destroy();

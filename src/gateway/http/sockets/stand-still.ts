@@ -44,7 +44,7 @@ export class StandStill {
 }
 
 /**
- * Call when the event loop has read each socket once more: the end of a connection is read in the iteration after its
- * last bytes.
+ * Call after the event loop has polled all sockets once more: the end of a connection is read in the poll after that of
+ * its last bytes.
  */
-export const afterNextLoop = (then: () => void): void => void setImmediate(() => setImmediate(then));
+export const afterNextPoll = (then: () => void): void => void setImmediate(() => setImmediate(then));
