@@ -25,7 +25,7 @@ const MAX_OCCURRENCES = 64;
  * The maximum number of sessions, and of messages, that a search considers: the newest. A common word must not block
  * other readers.
  */
-export const MAX_HITS = 4_096;
+const MAX_HITS = 4_096;
 /**
  * Replaces a word that has used up its occurrences. It contains no letter, digit or mark, so no query can contain it.
  */
@@ -113,6 +113,24 @@ export function tsQuery(terms: readonly SearchTerm[]): string {
     .map(({ words, isPrefix }) => words.map((word) => `'${word}'${isPrefix ? ":*" : ""}`).join(" <-> "))
     .join(" & ");
 }
+
+/** SQL for the keys of the sessions that match by their own words or those of their messages. */
+export type WordHits = (terms: readonly SearchTerm[], put: (value: string) => string) => string;
+
+export const sqliteHits: WordHits = (terms, put) => {
+  const newest = `WHERE words MATCH ${put(fts5Query(terms))} ORDER BY rowid DESC LIMIT ${MAX_HITS}`;
+  return `
+    SELECT rowid FROM (SELECT rowid FROM session_words ${newest})
+    UNION SELECT session_key FROM messages WHERE message_key IN (SELECT rowid FROM message_words ${newest})`;
+};
+
+export const postgresHits: WordHits = (terms, put) => {
+  const words = put(tsQuery(terms));
+  const newest = (table: string, key: string) => `
+    SELECT session_key FROM (
+      SELECT session_key FROM ${table} WHERE words @@ ${words}::tsquery ORDER BY ${key} DESC LIMIT ${MAX_HITS}) ${table}`;
+  return `${newest("session_words", "session_key")} UNION ${newest("messages", "message_key")}`;
+};
 
 function* runsOf(text: string): Generator<{ run: string; isCjk: boolean }> {
   for (const match of fold(text).matchAll(RUNS)) {

@@ -2,6 +2,8 @@ import { AppError } from "../../protocol/errors.ts";
 import type { Clock } from "../../shared/ports/clock.ts";
 import type { Logger } from "../../shared/ports/logger.ts";
 import type { Meta } from "../meta.ts";
+import { commonReads } from "../reads.ts";
+import { postgresHits } from "../search-words.ts";
 import type { CommitOutcome, Store } from "../store.ts";
 import { CommitQueue } from "./commit-queue.ts";
 import { PostgresPool, poolConfig } from "./connections/connection-pool.ts";
@@ -11,7 +13,6 @@ import { refuseMovingPooler } from "./connections/pooler.ts";
 import { type FoundStore, type LostCommits, StoreIdentity } from "./connections/store-identity.ts";
 import { byFloor, FloorCommit } from "./floor-commit.ts";
 import { FloorQueues } from "./floor-queues.ts";
-import { listQueries } from "./list-queries.ts";
 import { noticeQueries } from "./notice-queries.ts";
 import { pruneQueries } from "./prune-queries.ts";
 import { prepareDatabase } from "./schema.ts";
@@ -96,7 +97,7 @@ function storeOn(pool: PostgresPool, { epoch, secret }: Meta, identity: StoreIde
   return {
     ...state,
     ...viewQueries(pool),
-    ...listQueries(pool),
+    ...commonReads(pool, postgresHits),
     ...smallWriter(pool),
     ...stagedQueries(pool),
     ...pruneQueries(pool),

@@ -1,6 +1,7 @@
+import type { Statement } from "../reads.ts";
 import { BLOB_GRACE_MS, BLOB_UNUSED_MS } from "../retention.ts";
 import type { PruneLimits } from "../store.ts";
-import type { Database, Statement } from "./connections/connection-pool.ts";
+import type { Database } from "./connections/connection-pool.ts";
 
 /** Locked rows are left for the next pass, so that pruning neither waits nor blocks. */
 function deletion(table: string, which: string): Statement {

@@ -3,25 +3,17 @@ import { AppError } from "../../protocol/errors.ts";
 import type { Reservation } from "../../protocol/floor.ts";
 import type { FloorId, FloorSeq, MessageId, Seq, SessionId } from "../../protocol/ids.ts";
 import type { LogLine } from "../../protocol/message.ts";
-import { readPage, weightOfFloor } from "../row-page.ts";
-import {
-  type EventRow,
-  emptyLog,
-  entryOf,
-  type FloorListRow,
-  floorOfRow,
-  type MessageRow,
-  messageOf,
-  sessionOfRow,
-} from "../rows.ts";
+import { type RunListRow, runList, runListPage, weightOfRunRow } from "../lists.ts";
+import { readPage } from "../row-page.ts";
+import { type EventRow, emptyLog, entryOf, type MessageRow, messageOf, sessionOfRow } from "../rows.ts";
 import type {
   LogSlice,
   MessageRange,
-  StoredFloorPage,
-  StoredFloorQuery,
   StoredFloorView,
   StoredLogPage,
   StoredMessagePage,
+  StoredRunPage,
+  StoredRunQuery,
   StoredSessionView,
   Whereabouts,
 } from "../store.ts";
@@ -30,8 +22,6 @@ import {
   FLOOR_LOG,
   FLOOR_LOG_BACK,
   FLOOR_VIEW,
-  floorList,
-  HEADS,
   LOGS,
   MESSAGES_AFTER,
   MESSAGES_BEFORE,
@@ -155,16 +145,9 @@ export const viewQueries = (db: Database) => ({
     return sliceOf(await db.query<LoggedEventRow>(FLOOR_LOG_BACK, [id, to, limit])) ?? emptyLog();
   },
 
-  async listFloors({ after = "" as FloorId, ids, state, ownerId, limit }: StoredFloorQuery): Promise<StoredFloorPage> {
-    const values = [after, limit + 1, ownerId ?? null, ids ?? null];
-    const rows = await db.query<FloorListRow>(floorList(state), values);
-    const { page, hasMore } = readPage(rows, limit, weightOfFloor);
-    return { floors: page.map(floorOfRow), hasMore };
-  },
-
-  async heads(ids: readonly FloorId[]): Promise<Map<FloorId, FloorSeq>> {
-    const rows = await db.query<{ id: FloorId; head: FloorSeq }>(HEADS, [ids]);
-    return new Map(rows.map(({ id, head }) => [id, head]));
+  async listRuns(query: StoredRunQuery): Promise<StoredRunPage> {
+    const list = runList(query);
+    return runListPage(readPage(await db.query<RunListRow>(list, list.values), query.limit, weightOfRunRow));
   },
 });
 

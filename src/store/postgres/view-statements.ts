@@ -4,11 +4,9 @@
  * size limit. The sizes of later rows are computed without reading their content, and they are not sent.
  */
 
-import type { FloorState } from "../../protocol/floor.ts";
 import { withColumns } from "../columns.ts";
-import { FLOOR_ROWS, IS_IN_STATE } from "../lists.ts";
+import type { Statement } from "../reads.ts";
 import { ANSWER_BYTES, LOG_BYTES } from "../row-page.ts";
-import type { Statement } from "./connections/connection-pool.ts";
 
 const MESSAGE = `$1::text AS "sessionId", m.id, m.status, m.details, m.content`;
 const EVENT = withColumns('e.session_id AS "sessionId", {{events: e.$name AS "$field"}}');
@@ -193,19 +191,3 @@ export const FLOOR_VIEW = {
       "floor_seq DESC",
     )}) e ORDER BY e.floor_seq DESC)`,
 };
-
-/** $1: the id before the first floor; $2: the limit; $3: an owner or null; $4: only these floors, or null. */
-export function floorList(state: FloorState | undefined): Statement {
-  return {
-    name: `floors_${state ?? "all"}`,
-    text: `
-      ${FLOOR_ROWS}
-      WHERE f.id > $1
-        AND ($3::text IS NULL OR f.floor_key IN (SELECT floor_key FROM sessions WHERE owner_id = $3))
-        AND ($4::text[] IS NULL OR f.id = ANY ($4)) ${state ? `AND ${IS_IN_STATE[state]}` : ""}
-      ORDER BY f.id LIMIT $2`,
-  };
-}
-
-/** $1: floors. */
-export const HEADS = { name: "heads", text: "SELECT id, head FROM floors WHERE id = ANY ($1::text[])" };

@@ -1,14 +1,23 @@
-import type { DatabaseSync, StatementSync } from "node:sqlite";
+import type { DatabaseSync, SQLInputValue, StatementSync } from "node:sqlite";
 import { AppError } from "../../protocol/errors.ts";
 import { LoopBudget } from "../../shared/loop-budget.ts";
+import type { Reader, Statement } from "../reads.ts";
 import { prepareQuery, type Query } from "./query.ts";
 import { isUnreadable } from "./result-code.ts";
 
 /** Bytes of pages that are read in one iteration of the event loop. */
 const LOOP_BYTES = 1_048_576;
 
+/** SQL of every store, which is PostgreSQL's, as SQLite takes it: values have no types, and a list of them is JSON. */
+const asSqlite = (sql: string): string =>
+  sql
+    .replaceAll(/\$(\d+)(::\w+(\[\])?)?/g, "?$1")
+    .replaceAll(/= ANY \((\?\d+)\)/g, "IN (SELECT value FROM json_each($1))")
+    .replaceAll(/<> ALL \((\?\d+)\)/g, "NOT IN (SELECT value FROM json_each($1))")
+    .replaceAll("strpos(", "instr(");
+
 /** The connection that reads the database, on the main thread. */
-export class ReadConnection {
+export class ReadConnection implements Reader {
   readonly #db: DatabaseSync;
   readonly #onFailure: (error: Error) => void;
   readonly #budget = new LoopBudget(LOOP_BYTES);
@@ -28,10 +37,20 @@ export class ReadConnection {
   prepare<Row>(sql: string): Query<Row> {
     let query: Query<Row> | undefined = this.#prepared.get(sql);
     if (!query) {
-      query = prepareQuery<Row>(this.#db, sql);
+      query = prepareQuery<Row>(this.#db, asSqlite(sql));
       this.#prepared.set(sql, query as Query<never>);
     }
     return query;
+  }
+
+  /** Run a statement of every store. @throws AppError `unavailable` if the database or the disk fails */
+  async query<Row>({ text }: Statement, values: readonly unknown[] = []): Promise<Row[]> {
+    const bound = values.map((value) => (Array.isArray(value) ? JSON.stringify(value) : value)) as SQLInputValue[];
+    return this.#read(() =>
+      this.prepare<Row & object>(text)
+        .all(...bound)
+        .map((row) => ({ ...row })),
+    );
   }
 
   /**

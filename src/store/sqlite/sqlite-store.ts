@@ -6,12 +6,13 @@ import { LogThrottle } from "../../shared/log-throttle.ts";
 import type { Clock } from "../../shared/ports/clock.ts";
 import type { Logger } from "../../shared/ports/logger.ts";
 import type { Meta } from "../meta.ts";
+import { commonReads } from "../reads.ts";
+import { sqliteHits } from "../search-words.ts";
 import type { Store } from "../store.ts";
 import { damageAdvice, openReader, prepareFile } from "./database-file.ts";
 import { identityOf, lockOf } from "./file-identity.ts";
 import { FileLock } from "./file-lock.ts";
 import { keepPrivate, preparePath } from "./file-path.ts";
-import { listReads } from "./lists.ts";
 import { noticeOutbox } from "./notice-queries.ts";
 import { PageCheck } from "./page-check.ts";
 import { ReadConnection } from "./read-connection.ts";
@@ -109,7 +110,7 @@ function storeOn(db: ReadConnection, thread: WriterThread, { meta, faults, relea
   return {
     ...stateReads(db),
     ...viewReads(db),
-    ...listReads(db),
+    ...commonReads(db, sqliteHits),
     ...smallWrites(thread),
     ...noticeOutbox(db, thread),
     epoch: meta.epoch,

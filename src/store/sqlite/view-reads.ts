@@ -1,9 +1,11 @@
+import type { SQLInputValue } from "node:sqlite";
 import type { Decision } from "../../protocol/decision.ts";
 import { AppError } from "../../protocol/errors.ts";
 import type { Reservation } from "../../protocol/floor.ts";
 import type { FloorId, FloorSeq, MessageId, Seq, SessionId } from "../../protocol/ids.ts";
 import type { LogLine } from "../../protocol/message.ts";
 import { withColumns } from "../columns.ts";
+import { type RunListRow, runList, runListPage, weightOfRunRow } from "../lists.ts";
 import {
   ANSWER_BYTES,
   LOG_BYTES,
@@ -22,6 +24,8 @@ import type {
   StoredFloorView,
   StoredLogPage,
   StoredMessagePage,
+  StoredRunPage,
+  StoredRunQuery,
   StoredSessionView,
   Whereabouts,
 } from "../store.ts";
@@ -186,8 +190,12 @@ export function viewReads(db: ReadConnection) {
     readFloorLogBack: (id: FloorId, before = MAX_FLOOR_SEQ + 1, limit: number): Promise<LogSlice> =>
       db.readWeighed(() => floorLog(id, "DESC", { after: 0, to: Math.min(before - 1, MAX_FLOOR_SEQ) }, limit)),
 
-    heads: (ids: readonly FloorId[]): Promise<Map<FloorId, FloorSeq>> =>
-      db.read(() => new Map(sql.heads.all(JSON.stringify(ids)).map(({ id, head }) => [id, head]))),
+    listRuns: (query: StoredRunQuery): Promise<StoredRunPage> =>
+      db.readWeighed(() => {
+        const { text, values } = runList(query);
+        const rows = db.prepare<RunListRow>(text).iterate(...(values as SQLInputValue[]));
+        return runListPage(readPage(rows, query.limit, db.weighed(weightOfRunRow)));
+      }),
   };
 }
 
@@ -249,9 +257,6 @@ function statementsOf(db: ReadConnection) {
         AND ${isInBlock("e.event_key", "s.block")} AND +e.session_key = ?1 AND e.seq > ?2
       ORDER BY s.seq, e.event_key LIMIT ?3`),
     floorLog: { ASC: floorLog("ASC"), DESC: floorLog("DESC") },
-    heads: db.prepare<{ id: FloorId; head: FloorSeq }>(
-      "SELECT id, head FROM floors WHERE id IN (SELECT value FROM json_each(?))",
-    ),
   };
 }
 

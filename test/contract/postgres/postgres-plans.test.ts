@@ -1,6 +1,6 @@
 import pg from "pg";
 import { expect, onTestFinished, test } from "vitest";
-import type { AgentId, EffectId, FloorId, MessageId, SessionId } from "../../../src/protocol/ids.ts";
+import type { AgentId, EffectId, MessageId, SessionId } from "../../../src/protocol/ids.ts";
 import {
   type Database,
   poolConfig,
@@ -8,7 +8,6 @@ import {
 } from "../../../src/store/postgres/connections/connection-pool.ts";
 import { StoreIdentity } from "../../../src/store/postgres/connections/store-identity.ts";
 import { FloorCommit } from "../../../src/store/postgres/floor-commit.ts";
-import { listQueries } from "../../../src/store/postgres/list-queries.ts";
 import { noticeQueries } from "../../../src/store/postgres/notice-queries.ts";
 import { pruneQueries } from "../../../src/store/postgres/prune-queries.ts";
 import { smallWriter } from "../../../src/store/postgres/small-writer.ts";
@@ -16,13 +15,15 @@ import { serverFaultOf } from "../../../src/store/postgres/sql-state.ts";
 import { stagedQueries } from "../../../src/store/postgres/staged-queries.ts";
 import { stateQueries } from "../../../src/store/postgres/state-queries.ts";
 import { viewQueries } from "../../../src/store/postgres/view-queries.ts";
+import { commonReads } from "../../../src/store/reads.ts";
+import { postgresHits } from "../../../src/store/search-words.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { describeWith } from "../../support/programs/suites.ts";
 import { makeDatabase, openNode } from "../../support/servers/postgres-place.ts";
 import { askDatabase, OWN_POSTGRES } from "../../support/servers/postgres-server.ts";
 import { serverOf } from "../../support/servers/shared-server.ts";
 import { FloorWriter, makeMessage, NOON } from "../../support/stores/floor-writer.ts";
-import { SESSION_QUERIES } from "../store/session-queries.ts";
+import { askReads } from "../store/common-reads.ts";
 import { RUN_QUERIES } from "../store/store-runs.ts";
 
 /** The number of sessions, each with a message and two events; there are a hundredth as many floors. */
@@ -167,7 +168,7 @@ function isWide(node: PlanNode): boolean {
 async function askAll(db: Database, name: string): Promise<void> {
   const changes = new FloorCommit(db);
   const small = smallWriter(db);
-  const [state, views, list] = [stateQueries(db), viewQueries(db), listQueries(db)];
+  const [state, views] = [stateQueries(db), viewQueries(db)];
   const floor = new FloorWriter({ commit: (change) => changes.commit(change) } as Store, `u:${name}`);
   const [a, m] = [name as SessionId, "m" as MessageId];
   const image = { hash: "a".repeat(64), mimeType: "image/png", bytes: 1 };
@@ -210,23 +211,12 @@ async function askAll(db: Database, name: string): Promise<void> {
   await floor.write({ usage: [use], budgets: [budget, { ...budget, scope: name }] });
   await changes.commitAll([floor.change()], NOON);
 
-  await state.loadFloor(floor.id);
+  await askReads(commonReads(db, postgresHits), floor.id, a);
   await state.confirm(floor.id, 1);
-  await state.loadSession(a);
-  await state.loadSessions([a]);
   await state.loadDrafts(floor.id);
-  await state.findMessage(a, m);
   await state.findReceipts([{ caller: "ann", commandId: name }]);
   await state.newestReceipts(NOON, 10);
-  await state.dueEffects({ until: 100, limit: 10 });
-  await state.dueEffects({ until: 100, after: { dueAt: 1, id: "e1" as EffectId }, floorHashes: [1, 2], limit: 10 });
-  await state.dueAlarms({ until: 100, limit: 10 });
-  await state.dueAlarms({ until: 100, after: { dueAt: 1, id: floor.id }, floorHashes: [1, 2], limit: 10 });
-  await state.loadDue(floor.id, [a], 10);
   await state.newestTime();
-  await state.loadJumps();
-  await state.loadConnection(name as never);
-  await state.getBlob(a, image.hash);
   await views.whereIs(a);
   await views.viewSession(a, 10);
   await views.viewFloor(floor.id, { sessions: 10, decisions: 10 });
@@ -236,16 +226,7 @@ async function askAll(db: Database, name: string): Promise<void> {
   await views.readSessionLog(a, 0, 10);
   await views.readFloorLog(floor.id, 0, 10);
   await views.readFloorLogBack(floor.id, undefined, 10);
-  for (const state of [undefined, "held", "waiting", "idle"] as const) await views.listFloors({ state, limit: 10 });
-  await views.heads([floor.id, "u:1" as FloorId]);
-  for (const query of SESSION_QUERIES) await list.listSessions(query);
-  for (const query of RUN_QUERIES) await list.listRuns(query);
-  const days = { from: 0, to: 99, limit: 10 };
-  for (const ownerId of [undefined, "o1"]) {
-    for (const more of [{}, { agentId: use.agentId }, { after: use }]) {
-      await list.listUsage({ ...days, ...(ownerId !== undefined && { ownerId }), ...more });
-    }
-  }
+  for (const query of RUN_QUERIES) await views.listRuns(query);
 
   const connection = { id: name as never, slots: [], expiresAt: 1 };
   for (const version of [0, 1]) await small.saveConnection({ ...connection, version });
@@ -267,7 +248,6 @@ async function askAll(db: Database, name: string): Promise<void> {
     body: undefined,
     receipt: { ...receipt, commandId: `${name}2` },
   });
-  await state.definitionsVersion();
   await staged.copyBlob(a, copy, image.hash, 1);
   await staged.stageMessages(made, [makeMessage(copy, m, { images: [image] })], 1);
   await staged.stageMessages(made, [makeMessage(copy, "n")], 2);

@@ -4,6 +4,7 @@ import { AppError } from "../../../protocol/errors.ts";
 import { LogThrottle } from "../../../shared/log-throttle.ts";
 import type { Clock } from "../../../shared/ports/clock.ts";
 import type { Logger } from "../../../shared/ports/logger.ts";
+import type { Statement } from "../../reads.ts";
 import {
   hasNoRoomToConnect,
   isConnectionDoubtful,
@@ -15,12 +16,6 @@ import {
   serverFaultOf,
 } from "../sql-state.ts";
 import type { StoreIdentity } from "./store-identity.ts";
-
-/** A statement that every connection prepares once, under its name. Without a name it is planned for its values. */
-export interface Statement {
-  readonly name?: string;
-  readonly text: string;
-}
 
 /** Runs statements, one at a time, each in a transaction of its own. */
 export interface Database {
