@@ -55,6 +55,13 @@ export interface UsedTokens extends Pick<BegunTurn, "ownerId" | "agentId"> {
   readonly usage: Usage;
 }
 
+/** What a change counts. */
+export interface CountedTurns {
+  /** In the order in which they began. */
+  readonly begun: readonly BegunTurn[];
+  readonly used: readonly UsedTokens[];
+}
+
 export type LoggedEvent = {
   [T in LoggedType]: { type: T; data: LoggedData<T>; sessionId?: SessionId; requestId?: RequestId };
 }[LoggedType];

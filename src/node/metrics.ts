@@ -1,5 +1,4 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
-import type { CountedTurns } from "../actors/host/budgets.ts";
 import type { HostMetrics } from "../actors/host/loaded-floor.ts";
 import type { NodeReport, RunFailure } from "../protocol/internal/node-report.ts";
 import type { RunPurpose, WorkerMetrics } from "../runs/worker.ts";
@@ -298,7 +297,7 @@ export class Metrics implements HostMetrics, WorkerMetrics {
     this.#lapses.inc(sessions);
   }
 
-  counted({ begun, used }: CountedTurns): void {
+  counted({ begun, used }: Parameters<HostMetrics["counted"]>[0]): void {
     for (const { agentId } of begun) this.#turns.inc({ agent: agentId });
     for (const { agentId, usage } of used) {
       this.#tokens.inc({ agent: agentId, kind: "input" }, usage.prompt_tokens);

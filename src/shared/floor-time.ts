@@ -19,3 +19,14 @@ export const earliest = (one: FloorTime, other: FloorTime): FloorTime => (one < 
 export interface FloorClock extends Clock {
   now(): FloorTime;
 }
+
+/** A node's clock, and how far it has jumped, in ms: the floors' time is the clock's without its jumps. Default: 0. */
+export interface JumpingClock {
+  clock: Clock;
+  jumpedMs?: (() => number) | undefined;
+}
+
+export const jumpOf = ({ jumpedMs }: JumpingClock): number => jumpedMs?.() ?? 0;
+
+/** The floors' time now. */
+export const floorTimeOf = (source: JumpingClock): FloorTime => (source.clock.now() - jumpOf(source)) as FloorTime;

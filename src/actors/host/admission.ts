@@ -3,7 +3,7 @@
 
 import { type Catalog, findAgent } from "../../config/catalog/catalog.ts";
 import { isReply } from "../../protocol/heard.ts";
-import { type MessageId, type RunId, type SessionId, userOf } from "../../protocol/ids.ts";
+import { type MessageId, type SessionId, userOf } from "../../protocol/ids.ts";
 import {
   type Command,
   type CommandOf,
@@ -15,7 +15,6 @@ import { previewOf, type Reply } from "../../protocol/internal/reply.ts";
 import type { Message } from "../../protocol/message.ts";
 import { flow } from "../../shared/flow.ts";
 import type { FloorStore, LogStore, MessageStore } from "../../store/store.ts";
-import type { BudgetRefusal } from "../facts.ts";
 import type { SessionContext } from "../session/session-context.ts";
 import { isStopping } from "../session/worker-commands.ts";
 import type { FloorActors } from "./floor-actors.ts";
@@ -279,18 +278,6 @@ export function refuseStale(
   const seq = ledger.seqOf(sessionId);
   const session = actors.machineState(sessionId)?.view;
   return seq === ifSeq ? undefined : { ok: false, code: "stale", facts: { seq, ...(session && { session }) } };
-}
-
-/** Refuse a command whose turn would begin and exceed a budget (rule C35). */
-export function refuseSpent(command: Command, refused: ReadonlyMap<RunId, BudgetRefusal>): Reply | undefined {
-  const refusal = "turn" in command && command.turn ? refused.get(command.turn.runId) : undefined;
-  return refusal && replyToSpent(refusal);
-}
-
-/** The reply to a turn that would exceed a budget. */
-export function replyToSpent(refusal: BudgetRefusal): Reply {
-  const { message, retryAfterMs, spent } = refusal;
-  return { ok: false, code: "budget_exhausted", message, facts: { retryAfterMs, budget: spent } };
 }
 
 /** Whether the command says what was played of a reply. */

@@ -1,26 +1,111 @@
 // Rule C35 of docs/inside/correctness.md.
 import type { Budget, Catalog } from "../../config/catalog/catalog.ts";
 import type { RunId } from "../../protocol/ids.ts";
+import type { Command } from "../../protocol/internal/command.ts";
+import type { Reply } from "../../protocol/internal/reply.ts";
 import { textIn } from "../../protocol/locale.ts";
-import type { FloorTime } from "../../shared/floor-time.ts";
-import type { BudgetCount, BudgetWindow, OverBudget, UsageCount } from "../../store/store.ts";
-import type { BegunTurn, BudgetRefusal, UsedTokens } from "../facts.ts";
+import { type FloorTime, floorTimeOf, type JumpingClock, jumpOf } from "../../shared/floor-time.ts";
+import type { BudgetCount, BudgetWindow, OverBudget, UsageCount, UsageStore } from "../../store/store.ts";
+import type { BegunTurn, BudgetRefusal, CountedTurns, UsedTokens } from "../facts.ts";
+import { NEW_TURN } from "./floor-actors.ts";
 
 const DAY_MS = 86_400_000;
 const KINDS = ["runs", "tokens"] as const;
-
-/** What a change counts. */
-export interface CountedTurns {
-  /** In the order in which they began. */
-  begun: readonly BegunTurn[];
-  used: readonly UsedTokens[];
-}
 
 /** What the changes of two floors count together. */
 export const countedTogether = (one: CountedTurns, other: CountedTurns): CountedTurns => ({
   begun: [...one.begun, ...other.begun],
   used: [...one.used, ...other.used],
 });
+
+interface BudgetsOptions extends JumpingClock {
+  store: Pick<UsageStore, "findWindows">;
+  catalog: () => Catalog;
+  metrics: { budgetSpent(per: Budget["per"]): void };
+}
+
+/** What a floor's commits count towards budgets, and which turns of its present batch may not begin. */
+export class Budgets {
+  readonly #options: BudgetsOptions;
+  #refused: Map<RunId, BudgetRefusal> | undefined;
+
+  constructor(options: BudgetsOptions) {
+    this.#options = options;
+  }
+
+  /** The turns of the present batch that may not begin; undefined: none is known to exceed a budget. */
+  get refused(): ReadonlyMap<RunId, BudgetRefusal> | undefined {
+    return this.#refused;
+  }
+
+  beginBatch(): void {
+    this.#refused = undefined;
+  }
+
+  /** Let these turns not begin when the batch is applied again. @throws Error if that is nothing new */
+  refuse({ refused }: BudgetSpent): void {
+    const known = this.#refused ?? new Map<RunId, BudgetRefusal>();
+    const before = known.size;
+    for (const [runId, refusal] of refused) known.set(runId, refusal);
+    this.#refused = known;
+    // Each time at least one more turn may not begin.
+    if (known.size === before) throw new Error("a turn began although its budget is used up");
+  }
+
+  /** Refuse a command whose turn would begin and exceed a budget. */
+  refusalOf(command: Command): Reply | undefined {
+    const refusal = "turn" in command && command.turn ? this.#refused?.get(command.turn.runId) : undefined;
+    return refusal && replyToSpent(refusal);
+  }
+
+  /** What counts towards budgets of the catalogue; undefined if nothing does. */
+  countsOf(counted: CountedTurns): BudgetCount[] | undefined {
+    const catalog = this.#options.catalog();
+    if (catalog.budgets.length === 0 || counted.begun.length + counted.used.length === 0) return undefined;
+    const counts = budgetCounts(catalog, counted, floorTimeOf(this.#options));
+    return counts.length > 0 ? counts : undefined;
+  }
+
+  /** The error of a commit that would exceed budgets. */
+  spentBy({ begun }: CountedTurns, over: OverBudget): BudgetSpent {
+    const refused = this.#refusedOf(over, begun);
+    for (const { spent } of refused.values()) this.#options.metrics.budgetSpent(spent.per);
+    return new BudgetSpent(refused);
+  }
+
+  /**
+   * Why the turns of what-ifs would not begin: the commit of each alone would exceed a budget. The windows of all are
+   * read at once.
+   * @param previewed what each would count, by any key. Only a turn that begins at once counts
+   */
+  async previewRefusals<Key>(previewed: ReadonlyMap<Key, CountedTurns>): Promise<Map<Key, Reply>> {
+    const refusals = new Map<Key, Reply>();
+    const counts = new Map<Key, BudgetCount[]>();
+    for (const [key, counted] of previewed) {
+      const begins = counted.begun.some(({ runId }) => runId === NEW_TURN.runId);
+      const own = begins ? this.countsOf(counted) : undefined;
+      if (own) counts.set(key, own);
+    }
+    if (counts.size === 0) return refusals;
+    const scopes = new Set([...counts.values()].flatMap((own) => own.map(({ scope }) => scope)));
+    const windows = await this.#options.store.findWindows([...scopes]);
+    for (const [key, own] of counts) {
+      const refusal = this.#refusedOf(overBudget(own, windows), previewed.get(key)!.begun).get(NEW_TURN.runId);
+      if (refusal) refusals.set(key, replyToSpent(refusal));
+    }
+    return refusals;
+  }
+
+  #refusedOf(over: OverBudget, begun: readonly BegunTurn[]): Map<RunId, BudgetRefusal> {
+    const time = floorTimeOf(this.#options);
+    return refusedTurns(over, begun, this.#options.catalog(), { now: time + jumpOf(this.#options), time });
+  }
+}
+
+/** The reply to a turn that would exceed a budget. */
+function replyToSpent({ message, retryAfterMs, spent }: BudgetRefusal): Reply {
+  return { ok: false, code: "budget_exhausted", message, facts: { retryAfterMs, budget: spent } };
+}
 
 type Subject = Pick<BegunTurn, "ownerId" | "agentId">;
 
@@ -46,7 +131,7 @@ function limitsOf(budgets: readonly Budget[], subject: Subject): Limit[] {
 }
 
 /** What a change adds to budgets, and up to which number. @param time of the commit */
-export function budgetCounts({ budgets }: Catalog, { begun, used }: CountedTurns, time: FloorTime): BudgetCount[] {
+function budgetCounts({ budgets }: Catalog, { begun, used }: CountedTurns, time: FloorTime): BudgetCount[] {
   const counts = new Map<string, BudgetCount>();
   const count = ({ scope, budget }: Limit, { ownerId }: Subject, add: number, max?: number) => {
     const owner = budget.per === "owner" ? { ownerId } : {};
@@ -69,7 +154,7 @@ export function budgetCounts({ budgets }: Catalog, { begun, used }: CountedTurns
 }
 
 /** Which counts would be above their `max` in the present windows, as a commit of them would find. */
-export const overBudget = (counts: readonly BudgetCount[], windows: readonly BudgetWindow[]): OverBudget => ({
+const overBudget = (counts: readonly BudgetCount[], windows: readonly BudgetWindow[]): OverBudget => ({
   over: counts.flatMap(({ scope, time, withinMs, add, max }) => {
     const window = windows.find((each) => each.scope === scope && each.endsAt > time);
     const used = window?.used ?? 0;
@@ -104,7 +189,7 @@ export function usageCounts({ begun, used }: CountedTurns, now: number): UsageCo
  * of tokens.
  * @param now ms since 1970, at the floor's `time`
  */
-export function refusedTurns(
+function refusedTurns(
   { over }: OverBudget,
   begun: readonly BegunTurn[],
   catalog: Catalog,

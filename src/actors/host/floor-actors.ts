@@ -5,7 +5,7 @@ import { previewOf, type Reply } from "../../protocol/internal/reply.ts";
 import type { Routed } from "../../protocol/routed.ts";
 import { type FloorTime, later } from "../../shared/floor-time.ts";
 import { flow } from "../../shared/flow.ts";
-import type { BegunTurn, DeadlineSources, Fact, Given, LoggedEvent } from "../facts.ts";
+import type { CountedTurns, DeadlineSources, Fact, Given, LoggedEvent, UsedTokens } from "../facts.ts";
 import { type ArbiterEvent, arbitrate } from "../floor/arbiter.ts";
 import type { ArbiterContext, FloorOrder, SeenSessions } from "../floor/arbiter-step.ts";
 import { beneathDecision } from "../floor/arbitration.ts";
@@ -20,8 +20,8 @@ import { SessionMachineState, transitionOf } from "./session-machine-state.ts";
 
 /** The result of one command. */
 export interface CommandResult {
-  /** Of a what-if: the turns that would begin. */
-  begins?: readonly BegunTurn[];
+  /** Of a what-if: what its request would count. */
+  previewed?: CountedTurns;
   /** In the order in which they happened, transitions included. */
   facts: Exclude<Fact, { type: "reply" }>[];
   reply: Reply;
@@ -278,7 +278,7 @@ export class FloorActors {
   apply(command: ArbiterEvent): CommandResult {
     this.#facts = [];
     let begun = 0;
-    let begins: readonly BegunTurn[] | undefined;
+    let previewed: CountedTurns | undefined;
     this.#guard(() => {
       const { given } = command;
       this.#carryOutDue(given, "-");
@@ -287,7 +287,7 @@ export class FloorActors {
       begun = this.#facts.length;
       // What was due may have ended the session.
       const session = this.#addressee(command);
-      if (command.type === "floor.what_if") begins = this.#preview(command);
+      if (command.type === "floor.what_if") previewed = this.#preview(command);
       else if (session) this.#sendToSession(session, command as SessionEvent);
       else this.#sendToArbiter(command);
       // What the command makes due does not happen before it, however long ago it would have been.
@@ -307,7 +307,7 @@ export class FloorActors {
     const reply = routed ? withRouted(standing, routed) : standing;
     if (routed) this.#noteRouted(facts, begun, routed, "sessionId" in command ? command.sessionId : undefined);
     flow.onHop?.("actors", `${command.type}: ${[reply.ok ? "done" : reply.code, ...eventsOf(facts)].join(", ")}`);
-    return { facts, reply: answer.showsSession ? this.#show(reply) : reply, ...(begins && { begins }) };
+    return { facts, reply: answer.showsSession ? this.#show(reply) : reply, ...(previewed && { previewed }) };
   }
 
   /**
@@ -328,27 +328,31 @@ export class FloorActors {
    * What the router agents of a sentence used, which its session's owner pays.
    * @param newOwner of the session that it was to create
    */
-  tokensOf(
+  tokensOf(routed: Pick<Routed, "asked">, sessionId: SessionId | undefined, newOwner?: string): CommandResult["facts"] {
+    return this.#usedBy(routed, sessionId, newOwner).map((used) => ({ type: "tokens.used", used }));
+  }
+
+  #usedBy(
     { asked = [] }: Pick<Routed, "asked">,
     sessionId: SessionId | undefined,
-    newOwner?: string,
-  ): CommandResult["facts"] {
+    newOwner: string | undefined,
+  ): UsedTokens[] {
     const session = sessionId === undefined ? undefined : this.#sessions[sessionId];
     const ownerId = session ? payerOf(session.machineState.context) : (newOwner ?? userOf(this.#floorId) ?? "");
-    return asked.map(({ agent: agentId, usage }) => ({ type: "tokens.used", used: { ownerId, agentId, usage } }));
+    return asked.map(({ agent: agentId, usage }) => ({ ownerId, agentId, usage }));
   }
 
   /**
    * What a request would get: it is made on a copy of the floor, with all that it makes due. Of a session, if the
    * command names one: a message to it; else of a new one.
-   * @returns the turns that would begin
+   * @returns what the request would count
    */
-  #preview(command: Extract<ArbiterEvent, { type: "floor.what_if" }>): readonly BegunTurn[] {
+  #preview(command: Extract<ArbiterEvent, { type: "floor.what_if" }>): CountedTurns {
     const { agentId, ownerId, locale, sessionId, isTurn, given } = command;
     const agent = given.catalog.agents.get(agentId);
     if (sessionId === undefined && !agent?.enabled) {
       this.#sendToArbiter(command);
-      return NONE;
+      return { begun: NONE, used: NONE };
     }
     const creates = { sessionId: NEW, agentId: agent?.id, workspaceId: agent?.workspaceId, ownerId, locale };
     const session = sessionId === undefined && { session: creates };
@@ -363,7 +367,10 @@ export class FloorActors {
       preview.decision = { ...preview.decision, challenger };
     }
     this.#facts.push({ type: "reply", reply: preview });
-    return facts.flatMap((fact) => (fact.type === "turn.begun" ? [fact.turn] : []));
+    return {
+      begun: facts.flatMap((fact) => (fact.type === "turn.begun" ? [fact.turn] : [])),
+      used: this.#usedBy(command, sessionId, ownerId),
+    };
   }
 
   /** The present states of the sessions that changed since the last call. */

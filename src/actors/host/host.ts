@@ -7,9 +7,9 @@ import { flow } from "../../shared/flow.ts";
 import type { Timer } from "../../shared/ports/clock.ts";
 import { traceIdOf } from "../../shared/ports/tracer.ts";
 import type { Store } from "../../store/store.ts";
-import { Announcer, type AnnouncerOptions } from "./announcer.ts";
 import { BrokenActors } from "./floor-actors.ts";
-import { type FloorOptions, isMove, LoadedFloor, type TracedCommand } from "./loaded-floor.ts";
+import { FloorCommitter, type FloorCommitterOptions } from "./floor-committer.ts";
+import { type FloorOptions, type HostMetrics, isMove, LoadedFloor, type TracedCommand } from "./loaded-floor.ts";
 import { BrokenSnapshot, CommitConflict } from "./snapshot.ts";
 
 /** An unanswered command. */
@@ -31,8 +31,9 @@ const PLAYED_MS = 1_000;
 /** Tries of a command that meets conflicts; after the last it fails with `unavailable`. */
 const MAX_CONFLICTS = 5;
 
-export interface HostOptions extends FloorOptions, AnnouncerOptions {
+export interface HostOptions extends FloorOptions, FloorCommitterOptions {
   store: Store;
+  metrics: HostMetrics;
   /** Floors kept in memory. At the limit the host drops an idle floor that was not used lately, or answers `busy`. */
   maxFloors: number;
 }
@@ -40,14 +41,14 @@ export interface HostOptions extends FloorOptions, AnnouncerOptions {
 /** The floors in this process's memory. Every change of a floor passes `dispatch`. */
 export class Host {
   readonly #options: HostOptions;
-  readonly #announcer: Announcer;
+  readonly #committer: FloorCommitter;
   /** Commands use them too often to keep them in order by deleting and adding them (ADR 24). */
   readonly #floors = new Map<FloorId, FloorQueue>();
   #unansweredCount = 0;
 
   constructor(options: HostOptions) {
     this.#options = options;
-    this.#announcer = new Announcer(options);
+    this.#committer = new FloorCommitter(options);
   }
 
   get floorCount(): number {
@@ -99,7 +100,7 @@ export class Host {
       return known;
     }
     if (this.#floors.size >= this.#options.maxFloors) this.#makeRoom();
-    const floor = new FloorQueue(id, this.#options, this.#announcer);
+    const floor = new FloorQueue(id, this.#options, this.#committer);
     this.#floors.set(id, floor);
     return floor;
   }
@@ -138,10 +139,10 @@ class FloorQueue {
   /** Whether it was used again since it was loaded or last spared: the host then spares it once when it makes room. */
   wasUsedAgain = false;
 
-  constructor(id: FloorId, options: FloorOptions, announcer: Announcer) {
+  constructor(id: FloorId, options: FloorOptions, committer: FloorCommitter) {
     this.id = id;
     this.#options = options;
-    this.#loaded = new LoadedFloor(id, options, announcer);
+    this.#loaded = new LoadedFloor(id, options, committer);
   }
 
   /** Whether the floor can be dropped: it has no queued command and no batch in flight. */

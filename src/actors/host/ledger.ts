@@ -18,11 +18,11 @@ import type {
   StagedSession,
   WebhookNotice,
 } from "../../store/store.ts";
-import type { BegunTurn, DeadlineSources, DraftClose, Fact, UsedTokens } from "../facts.ts";
+import type { BegunTurn, CountedTurns, DeadlineSources, DraftClose, Fact, UsedTokens } from "../facts.ts";
 import { reservationOf } from "../floor/floor-state.ts";
 import { lastFailedAt, oldestRunAt } from "../session/listed-runs.ts";
 import { READ_APART_MS } from "../session/session-schedule.ts";
-import { type CountedTurns, usageCounts } from "./budgets.ts";
+import { usageCounts } from "./budgets.ts";
 import type { FloorActors } from "./floor-actors.ts";
 import type { SessionMachineState } from "./session-machine-state.ts";
 import { draftKey, type LedgerState, SNAPSHOT_FORMAT, writeSnapshot } from "./snapshot.ts";

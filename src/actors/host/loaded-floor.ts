@@ -1,38 +1,24 @@
 // Rules C1, C20, C33 and C34 of docs/inside/correctness.md.
 import type { Catalog } from "../../config/catalog/catalog.ts";
-import type { FloorId, RunId, SessionId } from "../../protocol/ids.ts";
-import { type Command, type Envelope, sessionCreatedBy } from "../../protocol/internal/command.ts";
+import type { FloorId, SessionId } from "../../protocol/ids.ts";
+import { type Envelope, sessionCreatedBy } from "../../protocol/internal/command.ts";
 import { type Accepted, previewOf, type Reply } from "../../protocol/internal/reply.ts";
 import { answerJson } from "../../protocol/session-json.ts";
-import { earliest, type FloorTime, later } from "../../shared/floor-time.ts";
-import { flow } from "../../shared/flow.ts";
-import type { Clock } from "../../shared/ports/clock.ts";
+import { earliest, type FloorTime, floorTimeOf, type JumpingClock, jumpOf, later } from "../../shared/floor-time.ts";
 import type { Logger } from "../../shared/ports/logger.ts";
 import type { Span, Trace, Tracer } from "../../shared/ports/tracer.ts";
-import type { BudgetCount, OverBudget, Receipt, ReceiptStore, SessionRow, UsageStore } from "../../store/store.ts";
-import type { BegunTurn, BudgetRefusal, DeadlineSources, Given } from "../facts.ts";
-import {
-  type BatchedCommand,
-  checkPlayed,
-  loadNamed,
-  type NamedRows,
-  refuseSpent,
-  refuseStale,
-  replyBefore,
-  replyToSpent,
-} from "./admission.ts";
-import type { Announcer } from "./announcer.ts";
-import { BudgetSpent, budgetCounts, type CountedTurns, countedTogether, overBudget, refusedTurns } from "./budgets.ts";
+import type { Receipt, ReceiptStore, SessionRow, UsageStore } from "../../store/store.ts";
+import type { CountedTurns, DeadlineSources, Given } from "../facts.ts";
+import { type BatchedCommand, checkPlayed, loadNamed, type NamedRows, refuseStale, replyBefore } from "./admission.ts";
+import { BudgetSpent, Budgets, countedTogether } from "./budgets.ts";
 import { Departure } from "./departure.ts";
-import { type FloorActors, NEW_TURN, withRouted } from "./floor-actors.ts";
+import { type FloorActors, withRouted } from "./floor-actors.ts";
+import type { CommitMetrics, FloorCommitter } from "./floor-committer.ts";
 import { Ledger, type NoticesOf } from "./ledger.ts";
 import { type Activation, CommitConflict, type LedgerState, loadActivation, loadRow } from "./snapshot.ts";
 
-export interface FloorOptions {
+export interface FloorOptions extends JumpingClock {
   store: NamedRows & ReceiptStore & Pick<UsageStore, "findWindows">;
-  clock: Clock;
-  /** How far the clock has jumped, in ms: the floors' time is the clock's without its jumps (rule C9). Default: 0. */
-  jumpedMs?: (() => number) | undefined;
   /** The wall clock itself, in ms since 1970, which may go back (rule C37). Default: the clock's. */
   wall?: (() => number) | undefined;
   newId: () => string;
@@ -46,18 +32,12 @@ export interface FloorOptions {
 }
 
 /** Counters of the host. */
-export interface HostMetrics {
+export interface HostMetrics extends CommitMetrics {
   command(type: string, outcome: string): void;
-  /** A successful commit of this many commands; `durationMs` is the store's time. */
-  batch(commands: number, durationMs: number): void;
   conflict(): void;
-  /** Sessions whose lease ran out. */
-  lapsed(sessions: number): void;
   broken(kind: "snapshot" | "actors" | "commit"): void;
   /** A turn was refused because a budget per owner or per agent is used up. */
   budgetSpent(per: "owner" | "agent"): void;
-  /** Turns that began and tokens that were reported, by a commit. */
-  counted(turns: CountedTurns): void;
 }
 
 /** A command of a batch, in its own trace. */
@@ -73,21 +53,22 @@ export const isMove = ({ envelope }: BatchedCommand): boolean => envelope.comman
 const DUE_PAGE = 32;
 
 /**
- * A floor as it is in memory: its actors and the state of its rows. It applies one batch of commands at a time, commits
- * what they change, and announces it. After a failed commit its user drops what is loaded.
+ * A floor as it is in memory: its actors and the state of its rows. It applies one batch of commands at a time, and has
+ * committed what they change. After a failed commit its user drops what is loaded.
  */
 export class LoadedFloor {
   readonly id: FloorId;
   readonly #options: FloorOptions;
-  readonly #announcer: Announcer;
+  readonly #committer: FloorCommitter;
+  readonly #budgets: Budgets;
   #activation: Activation | undefined;
-  /** Turns of the present batch that would exceed a budget (rule C35). */
-  #overBudget = new Map<RunId, BudgetRefusal>();
 
-  constructor(id: FloorId, options: FloorOptions, announcer: Announcer) {
+  /** @param budgets of the floor whose batch this one takes part in. Default: its own */
+  constructor(id: FloorId, options: FloorOptions, committer: FloorCommitter, budgets?: Budgets) {
     this.id = id;
     this.#options = options;
-    this.#announcer = announcer;
+    this.#committer = committer;
+    this.#budgets = budgets ?? new Budgets(options);
   }
 
   /** The version that the actors are based on; undefined if none are loaded. */
@@ -106,17 +87,14 @@ export class LoadedFloor {
    * @throws CommitConflict, BrokenActors, AppError, or the store's error; drop the floor then
    */
   async commit(commands: readonly TracedCommand[]): Promise<Reply[]> {
-    this.#overBudget = new Map();
+    this.#budgets.beginBatch();
     for (;;) {
       try {
         return await this.#tryToCommit(commands);
       } catch (error) {
         if (!(error instanceof BudgetSpent)) throw error;
-        // Each time at least one more turn may not begin.
         this.drop();
-        const before = this.#overBudget.size;
-        for (const [runId, refusal] of error.refused) this.#overBudget.set(runId, refusal);
-        if (this.#overBudget.size === before) throw new Error("a turn began although its budget is used up");
+        this.#budgets.refuse(error);
       }
     }
   }
@@ -153,43 +131,28 @@ export class LoadedFloor {
     const loading = loadNamed(commands, activation, ledger, this.#options.store);
     const decided = loading && (await loading);
     const admission = { actors, catalog: this.#options.catalog(), decided };
-    const previews = new Map<number, readonly BegunTurn[]>();
+    const previewed = new Map<number, CountedTurns>();
     const replies = commands.map((pending, index) => {
       const { envelope } = pending;
       const reply =
         replyBefore(pending, admission) ??
         this.#refuseSpent(envelope, activation, ledger) ??
         departure?.refusal ??
-        this.#applyOne(pending, activation, ledger, departure, (begins) => previews.set(index, begins));
+        this.#applyOne(pending, activation, ledger, departure, (counted) => previewed.set(index, counted));
       if (envelope.caller !== undefined) ledger.addReceipt(this.#receipt(pending, reply));
       return reply;
     });
-    for (const [index, begins] of previews) {
-      const refusal = await this.#findRefusal(commands[index]!.envelope.command, begins, activation);
-      if (refusal) replies[index] = previewOf(replyToSpent(refusal));
-    }
-    return replies;
-  }
-
-  /** Why the turn of a what-if would not begin: its commit would exceed a budget. */
-  async #findRefusal(
-    command: Command,
-    begun: readonly BegunTurn[],
-    { actors }: Activation,
-  ): Promise<BudgetRefusal | undefined> {
-    if (command.type !== "floor.what_if" || !begun.some(({ runId }) => runId === NEW_TURN.runId)) return undefined;
-    const used = actors
-      .tokensOf(command, command.sessionId, command.ownerId)
-      .flatMap((fact) => (fact.type === "tokens.used" ? [fact.used] : []));
-    const counts = this.#budgetsOf({ begun, used });
-    if (!counts) return undefined;
-    const windows = await this.#options.store.findWindows(counts.map(({ scope }) => scope));
-    return this.#refusedOf(overBudget(counts, windows), begun).get(NEW_TURN.runId);
+    if (previewed.size === 0) return replies;
+    const refusals = await this.#budgets.previewRefusals(previewed);
+    return replies.map((reply, index) => {
+      const refusal = refusals.get(index);
+      return refusal ? previewOf(refusal) : reply;
+    });
   }
 
   /** Refuse a command whose turn would exceed a budget. It changes nothing, but what its router agents used counts. */
   #refuseSpent({ command }: Envelope, { actors, state }: Activation, ledger: Ledger): Reply | undefined {
-    const refusal = refuseSpent(command, this.#overBudget);
+    const refusal = this.#budgets.refusalOf(command);
     if (!refusal || command.type !== "session.chat" || !command.routed) return refusal;
     const { routed, sessionId, session } = command;
     ledger.write(actors.tokensOf(routed, sessionId, session?.ownerId), this.#givenBeforeDue(state).now);
@@ -203,52 +166,18 @@ export class LoadedFloor {
     commands: number,
     departure?: Departure,
   ): Promise<boolean> {
-    const { store, clock, metrics, noticesOf } = this.#options;
-    const aheadMs = this.#wall() - this.#time();
+    const { noticesOf } = this.#options;
+    const aheadMs = this.#wall() - floorTimeOf(this.#options);
     const close = (from: Ledger, its: FloorActors) => from.close(its, this.#sources(), { aheadMs, noticesOf });
     const batch = close(ledger, actors);
     if (!batch) return false;
     const left = departure?.hasLeft ? close(departure.ledger, departure.actors) : undefined;
-    const begunAt = clock.now();
     const counted = left ? countedTogether(batch.counted, left.counted) : batch.counted;
-    const budgets = this.#budgetsOf(counted);
-    const outcome = store.commit({ ...batch.change, ...(budgets && { budgets }), ...(left && { along: left.change }) });
-    // Silence comes before sound, also for readers of both floors.
-    const all = left ? [left, batch] : [batch];
-    const announcements = all.map((each) =>
-      this.#withoutFault(() => this.#announcer.prepare(each, this.#announcer.topicOf(each.change.floorId))),
-    );
-    const result = await outcome;
-    if (result === "conflict") throw new CommitConflict();
-    if (result !== "committed") throw this.#spent(result, counted);
+    const budgets = this.#budgets.countsOf(counted);
+    const over = await this.#committer.commit({ commands, batch, left, counted, budgets });
+    if (over) throw this.#budgets.spentBy(counted, over);
     state.version += 1;
-    flow.onHop?.("committed", `version ${state.version}`);
-    for (const announcement of announcements)
-      if (announcement) this.#withoutFault(() => this.#announcer.publish(announcement));
-    metrics.batch(commands, clock.now() - begunAt);
-    metrics.counted(counted);
-    const lapses = all.reduce((sum, each) => sum + each.lapses, 0);
-    if (lapses > 0) metrics.lapsed(lapses);
     return true;
-  }
-
-  /** What counts towards budgets of the catalogue; undefined if nothing does. */
-  #budgetsOf(counted: CountedTurns): BudgetCount[] | undefined {
-    const catalog = this.#options.catalog();
-    if (catalog.budgets.length === 0 || counted.begun.length + counted.used.length === 0) return undefined;
-    const counts = budgetCounts(catalog, counted, this.#time());
-    return counts.length > 0 ? counts : undefined;
-  }
-
-  #spent(over: OverBudget, { begun }: CountedTurns): BudgetSpent {
-    const refused = this.#refusedOf(over, begun);
-    for (const { spent } of refused.values()) this.#options.metrics.budgetSpent(spent.per);
-    return new BudgetSpent(refused);
-  }
-
-  #refusedOf(over: OverBudget, begun: readonly BegunTurn[]): Map<RunId, BudgetRefusal> {
-    const time = this.#time();
-    return refusedTurns(over, begun, this.#options.catalog(), { now: time + this.#jumpedMs(), time });
   }
 
   /**
@@ -261,8 +190,7 @@ export class LoadedFloor {
     if (command.type !== "session.move") return undefined;
     const { store } = this.#options;
     const { sessionId, floorId } = command.from;
-    const floor = new LoadedFloor(floorId, this.#options, this.#announcer);
-    floor.#overBudget = this.#overBudget;
+    const floor = new LoadedFloor(floorId, this.#options, this.#committer, this.#budgets);
     const activation = await loadActivation(floorId, store);
     await floor.#catchUp(activation);
     const { actors, state } = activation;
@@ -277,26 +205,13 @@ export class LoadedFloor {
   }
 
   /**
-   * Announce a part of a commit. A fault must not fail commands that are committed: it is logged, readers get the
-   * events from the store, and the next sweep arms the effects.
-   */
-  #withoutFault<T>(announce: () => T): T | undefined {
-    try {
-      return announce();
-    } catch (error) {
-      this.#options.log.error({ err: error, floorId: this.id }, "a commit could not be announced");
-      return undefined;
-    }
-  }
-
-  /**
    * Carry out deadlines of sessions that are not in memory: a page of them with each commit, because there may be
    * thousands. What is due for the others happens before the next command, in its commit.
    */
   async #catchUp(activation: Activation): Promise<void> {
     const { actors, state } = activation;
-    while (state.outsideDueAt !== undefined && state.outsideDueAt <= this.#time()) {
-      const time = this.#time();
+    while (state.outsideDueAt !== undefined && state.outsideDueAt <= floorTimeOf(this.#options)) {
+      const time = floorTimeOf(this.#options);
       const rows = await this.#options.store.loadDue(this.id, actors.sessionIds, DUE_PAGE + 1);
       const due = rows.slice(0, DUE_PAGE).filter(({ dueAt }) => dueAt! <= time);
       for (const row of due) loadDue(row, activation, this.#sources());
@@ -317,11 +232,11 @@ export class LoadedFloor {
   /** What the machines get with the next step. @param until the floor's time goes no further */
   #given(state: LedgerState, until: FloorTime | undefined): Given {
     const stamp = this.#options.newId();
-    const time = until === undefined ? this.#time() : earliest(this.#time(), until);
+    const time = until === undefined ? floorTimeOf(this.#options) : earliest(floorTimeOf(this.#options), until);
     // One reading of the clock: of two, the second may be a ms later, and so would be what the log says.
-    state.lastNow = Math.max(state.lastNow, time + this.#jumpedMs());
-    const refused = this.#overBudget.size > 0 ? { refused: this.#overBudget } : {};
-    return { now: state.lastNow, time, wall: this.#wall(), stamp, ...this.#sources(), ...refused };
+    state.lastNow = Math.max(state.lastNow, time + jumpOf(this.#options));
+    const { refused } = this.#budgets;
+    return { now: state.lastNow, time, wall: this.#wall(), stamp, ...this.#sources(), ...(refused && { refused }) };
   }
 
   #sources(): DeadlineSources {
@@ -332,20 +247,12 @@ export class LoadedFloor {
     return this.#options.wall?.() ?? this.#options.clock.now();
   }
 
-  #time(): FloorTime {
-    return (this.#options.clock.now() - this.#jumpedMs()) as FloorTime;
-  }
-
-  #jumpedMs(): number {
-    return this.#options.jumpedMs?.() ?? 0;
-  }
-
   #applyOne(
     pending: TracedCommand,
     { actors, state }: Activation,
     ledger: Ledger,
     departure: Departure | undefined,
-    onPreview: (begins: readonly BegunTurn[]) => void,
+    onPreview: (counted: CountedTurns) => void,
   ): Reply {
     const { envelope } = pending;
     const createdId = sessionCreatedBy(envelope.command);
@@ -361,8 +268,8 @@ export class LoadedFloor {
     if ("answer" in checked) return checked.answer;
     const { before, command, upTo } = checked;
     if (before) ledger.write(actors.apply({ ...before, given }).facts, given.now);
-    const { facts, reply, begins } = actors.apply({ ...command, ...departure?.brings, given });
-    if (begins) onPreview(begins);
+    const { facts, reply, previewed } = actors.apply({ ...command, ...departure?.brings, given });
+    if (previewed) onPreview(previewed);
     ledger.write(facts, given.now, traceOf(pending));
     if (reply.ok) departure?.leave(actors);
     if (!reply.ok || reply.sessionId === undefined || envelope.caller === undefined) return reply;

@@ -4,6 +4,7 @@ import type { SessionId } from "../../../src/protocol/ids.ts";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
 import { HostStage } from "../../support/floors/host-stage.ts";
 import { Chance } from "../../support/runner/chance.ts";
+import { openTemporaryStore } from "../../support/stores/temporary-store.ts";
 
 const HOUR = 3_600_000;
 const AGENTS = [
@@ -334,3 +335,21 @@ test.each([{ inMs: 60_000 }, { every: "* * * * *", timezone: "UTC" }])(
     expect(begun).toHaveLength("every" in when ? 1 : 0);
   },
 );
+
+test("what-ifs that share a batch read the windows of all their budgets once, and each is refused by its own", async () => {
+  const stage = await HostStage.open({ openStore: openTemporaryStore });
+  stage.catalog = makeCatalog(AGENTS, {
+    budgets: [
+      { ...runsOf(1), agent: "call" },
+      { ...runsOf(2), agent: "news" },
+    ],
+  });
+  await sayElsewhere(stage, "r1", { agentId: "call" });
+  await sayElsewhere(stage, "r2", { agentId: "news" });
+  const whatIf = (agentId: string) =>
+    stage.ask({ type: "floor.what_if", agentId, ownerId: "ann", isTurn: true } as never, { caller: null });
+  const replies = await Promise.all(["call", "news", "music", "call"].map(whatIf));
+  const refusals = replies.map((reply) => (reply.ok ? reply.refused?.code : reply.code));
+  expect(refusals).toEqual(["budget_exhausted", undefined, undefined, "budget_exhausted"]);
+  expect(stage.store.callsOf("findWindows")).toBe(1);
+});

@@ -56,14 +56,14 @@ function preview(floor: FloorStage, command: LooseCommand): Outcome | undefined 
   if (!asked) return undefined;
   const whatIf = { type: "floor.what_if" as const, ...asked };
   const forbidden = replyToUser(floor, whatIf);
-  const { facts, reply, begins = [] } = floor.deliver(whatIf);
+  const { facts, reply, previewed } = floor.deliver(whatIf);
   expect(facts).toEqual([]);
   const decision = decisionOf(reply);
   return {
     decision: decision && withoutSession(decision),
     refused: reply.ok ? reply.refused?.code : reply.code,
     forbidden: forbidden?.ok ? forbidden.refused?.code : forbidden?.code,
-    isBegun: begins.some(({ runId }) => runId === "~"),
+    isBegun: previewed?.begun.some(({ runId }) => runId === "~") === true,
   };
 }
 

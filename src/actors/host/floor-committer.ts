@@ -2,7 +2,7 @@
 import type { Bus } from "../../bus/bus.ts";
 import type { LIVE_EVENTS } from "../../protocol/event.ts";
 import { dataFrame, envelopeJson } from "../../protocol/frames.ts";
-import type { FloorId, SessionId } from "../../protocol/ids.ts";
+import type { SessionId } from "../../protocol/ids.ts";
 import { writeMessage } from "../../protocol/internal/bus-message.ts";
 import { type Alarm, alarmOf, type RunEffect } from "../../protocol/internal/effect.ts";
 import {
@@ -15,21 +15,48 @@ import {
 } from "../../protocol/internal/floor-message.ts";
 import { flow } from "../../shared/flow.ts";
 import type { Clock } from "../../shared/ports/clock.ts";
-import type { StoreEpoch } from "../../store/store.ts";
+import type { Logger } from "../../shared/ports/logger.ts";
+import type { BudgetCount, FloorStore, OverBudget, StoreEpoch } from "../../store/store.ts";
+import type { CountedTurns } from "../facts.ts";
 import type { Batch } from "./ledger.ts";
+import { CommitConflict } from "./snapshot.ts";
 
-export interface AnnouncerOptions {
-  store: StoreEpoch;
+export interface FloorCommitterOptions {
+  store: StoreEpoch & Pick<FloorStore, "commit">;
   bus: Bus;
   clock: Clock;
+  log: Logger;
+  metrics: CommitMetrics;
   /** Arm a committed effect, or the floor's new alarm, if it is due soon. */
   arm: (due: RunEffect | Alarm) => void;
   /** Notices of this webhook were committed. Default: nothing is done. */
   onNotices?: ((hook: string) => void) | undefined;
 }
 
+/** Counters of commits. */
+export interface CommitMetrics {
+  /** A successful commit of this many commands; `durationMs` is the store's time. */
+  batch(commands: number, durationMs: number): void;
+  /** Turns that began and tokens that were reported, by a commit. */
+  counted(turns: CountedTurns): void;
+  /** Sessions whose lease ran out. */
+  lapsed(sessions: number): void;
+}
+
+/** What is written in one commit. */
+export interface Commit {
+  /** How many commands made it. */
+  commands: number;
+  batch: Batch;
+  /** Of the floor that a session leaves with it (rule C34). */
+  left: Batch | undefined;
+  /** What both count. */
+  counted: CountedTurns;
+  budgets: BudgetCount[] | undefined;
+}
+
 /** A batch whose frames are encoded if its floor had followers. */
-export interface Announcement {
+interface Announcement {
   readonly batch: Batch;
   readonly topic: string;
   /** Undefined if no follower listened when the batch was prepared. */
@@ -47,29 +74,48 @@ const LINE_BYTES = 128;
 const MAX_EVENTS_BYTES = 49_152;
 
 /**
- * Announces commits: events to followers, signals to workers, effects to the armer. `prepare` encodes the frames while
- * the store writes; `publish` sends them after the commit. Their caller logs what they throw.
+ * Commits what floors have decided, and announces it: events to followers, signals to workers, effects to the armer.
+ * Frames are encoded while the store writes, and sent after the commit, before its commands are answered.
  */
-export class Announcer {
-  readonly #options: AnnouncerOptions;
+export class FloorCommitter {
+  readonly #options: FloorCommitterOptions;
 
-  constructor(options: AnnouncerOptions) {
+  constructor(options: FloorCommitterOptions) {
     this.#options = options;
   }
 
-  /** The topic of a floor's commits. A floor keeps it: the bus finds a text that it has seen before faster. */
-  topicOf(floorId: FloorId): string {
-    return floorTopic(this.#options.store.epoch, floorId);
+  /**
+   * @returns what it would exceed, of budgets: then nothing was written; undefined: it is durable, and announced
+   * @throws CommitConflict, or the store's error
+   */
+  async commit({ commands, batch, left, counted, budgets }: Commit): Promise<OverBudget | undefined> {
+    const { store, clock, metrics } = this.#options;
+    const begunAt = clock.now();
+    const outcome = store.commit({ ...batch.change, ...(budgets && { budgets }), ...(left && { along: left.change }) });
+    // Silence comes before sound, also for readers of both floors.
+    const all = left ? [left, batch] : [batch];
+    const announcements = all.map((each) => this.#withoutFault(each, () => this.#prepare(each)));
+    const result = await outcome;
+    if (result === "conflict") throw new CommitConflict();
+    if (result !== "committed") return result;
+    flow.onHop?.("committed", `version ${batch.change.expected + 1}`);
+    for (const announcement of announcements)
+      if (announcement) this.#withoutFault(batch, () => this.#announce(announcement));
+    metrics.batch(commands, clock.now() - begunAt);
+    metrics.counted(counted);
+    const lapses = all.reduce((sum, each) => sum + each.lapses, 0);
+    if (lapses > 0) metrics.lapsed(lapses);
+    return undefined;
   }
 
-  /** Encode a batch that is being committed. Discard the result if the commit fails. */
-  prepare(batch: Batch, topic: string): Announcement {
-    const { bus } = this.#options;
+  /** Encode a batch that is being committed. */
+  #prepare(batch: Batch): Announcement {
+    const { bus, store } = this.#options;
+    const topic = floorTopic(store.epoch, batch.change.floorId);
     return { batch, topic, wire: bus.hasSubscribers(topic) ? batch.entries.map(toWire) : undefined };
   }
 
-  /** Announce a committed batch. Call it before the batch's commands are answered. */
-  publish({ batch, topic, wire }: Announcement): void {
+  #announce({ batch, topic, wire }: Announcement): void {
     const { change, signals } = batch;
     const { bus, store, clock, arm, onNotices } = this.#options;
     flow.onHop?.(
@@ -87,6 +133,19 @@ export class Announcer {
     for (const effect of change.effectsAdded) arm(effect);
     if (batch.alarm !== undefined) arm(alarmOf(change.floorId, batch.alarm));
     for (const hook of new Set(change.notices?.map(({ hook }) => hook))) onNotices?.(hook);
+  }
+
+  /**
+   * Announce a part of a commit. A fault must not fail commands that are committed: it is logged, readers get the
+   * events from the store, and the next sweep arms the effects.
+   */
+  #withoutFault<T>({ change: { floorId } }: Batch, announce: () => T): T | undefined {
+    try {
+      return announce();
+    } catch (error) {
+      this.#options.log.error({ err: error, floorId }, "a commit could not be announced");
+      return undefined;
+    }
   }
 }
 
