@@ -1,32 +1,27 @@
-import type { SessionAnswer } from "../client/answers.ts";
 import type { Client } from "../client/client.ts";
 import { ClientError } from "../client/client-error.ts";
 import { delay } from "../client/delay.ts";
 import type { EventStream } from "../client/event-stream.ts";
+import { type FollowedFloor, floorAfter, UNUSED_FLOOR } from "../client/floor-after.ts";
+import { keepLease, type Lease } from "../client/live/lease.ts";
 import { type MessageText, MessageTexts } from "../client/message-texts.ts";
-import type { ServerEvent, ServerEventOf } from "../client/server-event.ts";
-import type { Decision } from "../protocol/decision.ts";
+import type { LoggedServerEvent, ServerEvent } from "../client/server-event.ts";
+import {
+  type Comparison,
+  checkAnswer,
+  checkFloor,
+  checkPlay,
+  type FloorFacts,
+  type StepAnswer,
+} from "../policy/expectations.ts";
+import type { Script, Step, StepExpectation } from "../policy/script.ts";
+import { Tally } from "../policy/tally.ts";
 import { type ConnectionId, type FloorId, floorOfUser } from "../protocol/ids.ts";
+import { type LocalText, textIn } from "../protocol/locale.ts";
 import type { Language } from "./language.ts";
-
-export type Bilingual = Readonly<Record<Language, string>>;
-
-/** An expectation of a scene, and whether it holds. */
-export interface SceneCheck {
-  text: string;
-  isMet: boolean;
-}
 
 /** The scene could not be completed. */
 export class SceneFault extends Error {}
-
-/** A sentence that has reached an agent. */
-export interface RoutedSentence {
-  /** The session's id. */
-  id: string;
-  decision: Decision | undefined;
-  agentId: string | undefined;
-}
 
 export interface StageOptions {
   client: Client;
@@ -39,34 +34,35 @@ export interface StageOptions {
 
 /** The environment of one scene: its own user, the user's floor, and all events of both. */
 export class Stage {
-  readonly client: Client;
-  readonly userId: string;
-  readonly floorId: FloorId;
   /** The floor's events, in order. */
   readonly floor: ServerEvent[] = [];
   /** The events that the user's connection received: those of the sessions, including texts. */
   readonly received: ServerEvent[] = [];
-  readonly checks: SceneCheck[] = [];
+  /** What the scene shows, in words. */
+  readonly checks: Comparison[] = [];
   readonly #options: StageOptions;
+  readonly #floorId: FloorId;
   readonly #streams: EventStream[];
-  readonly #texts = new MessageTexts();
-  /** The newest message of each session's agent. */
-  readonly #said = new Map<string, MessageText>();
   readonly #watchers = new Set<() => void>();
-  /** The ids of the sessions of the scene. */
-  readonly #started: string[] = [];
-  #connectionId = "";
+  /** By name: the newest session. */
+  readonly #named = new Map<string, string>();
+  /** By session: how many messages it was sent. */
+  readonly #turns = new Map<string, number>();
+  readonly #leases: Lease[] = [];
+  #connectionId = "" as ConnectionId;
   #fault: unknown;
 
   private constructor(options: StageOptions) {
+    const { client, userId } = options;
     this.#options = options;
-    this.client = options.client;
-    this.userId = options.userId;
-    this.floorId = floorOfUser(options.userId);
-    const connection = options.client.openConnection({ userId: options.userId });
-    const floor = options.client.openFloor(this.floorId);
+    this.#floorId = floorOfUser(userId);
+    const connection = client.openConnection({ userId });
+    const floor = client.openFloor(this.#floorId);
     this.#streams = [connection, floor];
-    void this.#follow(connection, (event) => this.#receive(event));
+    void this.#follow(connection, (event) => {
+      this.received.push(event);
+      if (event.type === "connected") this.#connectionId = event.data.connectionId as ConnectionId;
+    });
     void this.#follow(floor, (event) => this.floor.push(event));
   }
 
@@ -74,7 +70,7 @@ export class Stage {
   static async open(options: StageOptions): Promise<Stage> {
     const stage = new Stage(options);
     try {
-      await stage.until("the connection to be made", () => stage.#connectionId !== "");
+      await stage.#until("the connection to be made", () => stage.#connectionId !== "");
     } catch (error) {
       await stage.close();
       throw error;
@@ -82,89 +78,131 @@ export class Stage {
     return stage;
   }
 
-  /** Create a session of this agent that takes the floor at once. @throws ClientError when it is refused */
-  async start(agentId: string): Promise<SessionAnswer> {
-    const { userId } = this;
-    const { language } = this.#options;
+  /** Play a script's steps as requests, in real time, and compare what it expects. @throws SceneFault, ClientError */
+  async play({ steps, expect }: Script): Promise<void> {
+    for (const step of steps) await this.#playStep(step);
+    const tally = new Tally();
+    for (const event of this.floor) tally.add(event as LoggedServerEvent, Date.parse(event.timestamp));
+    tally.end(Date.parse(this.floor.at(-1)!.timestamp));
+    for (const expected of expect) this.#note(expected.shows, checkPlay(expected, tally, 0));
+  }
+
+  async #playStep(step: Step): Promise<void> {
+    const { after, expect = {}, shows } = step;
+    if (after !== undefined) await this.#pass(after);
+    const from = this.floor.length;
+    const answer = await this.#act(step);
+    const checks = checkAnswer(expect, answer, this.#options.language);
+    // No session's log contains a refusal.
+    const isLogged = (event: ServerEvent) => event.type === "arbitration" && event.data.outcome === "rejected";
+    if (answer.decision?.outcome === "rejected")
+      await this.#until("the refusal on the floor's stream", () => this.floor.slice(from).some(isLogged));
+    await this.#untilSo(expect, from);
+    this.#note(shows, checks);
+  }
+
+  /** Wait until the floor has been, since this event or now, as the script expects. */
+  async #untilSo(expect: StepExpectation, from: number): Promise<void> {
+    const faultsAt = (end: number) => checkFloor(expect, this.#factsAt(end)).filter(({ fault }) => fault !== undefined);
+    const ends = () => this.floor.map((_, index) => index + 1).slice(Math.min(from, this.floor.length - 1));
+    const wanted = checkFloor(expect, this.#factsAt(from)).map(({ text }) => text);
+    await this.#until(wanted.join("; "), () => wanted.length === 0 || ends().some((end) => faultsAt(end).length === 0));
+  }
+
+  /** The floor after this many events. */
+  #factsAt(end: number): FloorFacts {
+    const events = this.floor.slice(0, end);
+    const { holder, ducked, reserved, paused, queued } = events.reduce<FollowedFloor>(floorAfter, UNUSED_FLOOR);
+    const moveOf = (id: string) => {
+      const last = events.findLast((event) => event.type === "session_transition" && event.sessionId === id);
+      return last?.type === "session_transition" ? last.data : undefined;
+    };
+    const heard = [...(holder === undefined ? [] : [holder]), ...ducked];
+    return {
+      state: holder !== undefined ? "held" : reserved ? "reserved" : "free",
+      sessions: [...heard, ...paused, ...queued].length,
+      sounding: heard.map((name) => ({ name, level: moveOf(name)?.level })),
+      idOf: (name) => {
+        const id = this.#named.get(name);
+        return id === undefined || moveOf(id)?.to === "archived" ? undefined : id;
+      },
+      stateOf: (id) => moveOf(id)?.to,
+    };
+  }
+
+  /** Note what is shown; without words for it only what is not so. */
+  #note(shows: LocalText | undefined, checks: readonly Comparison[]): void {
+    const broken = checks.filter(({ fault }) => fault !== undefined);
+    if (shows === undefined) this.checks.push(...broken);
+    else
+      this.checks.push({ text: this.#word(shows), fault: broken.map(({ text, fault }) => `${text}, but ${fault}`)[0] });
+  }
+
+  async #act(step: Step): Promise<StepAnswer> {
+    const { client, signal } = this.#options;
+    const { asks, hears, answers, ends, what_if: agentId } = step;
+    if (hears !== undefined) return this.#say(this.#word(hears), step.as);
+    if (asks !== undefined) return this.#start(asks, step.as);
+    if (agentId !== undefined) return client.whatIf(this.#floorId, agentId, { signal });
+    if (ends !== undefined) await client.archiveSession(this.#sessionOf(ends));
+    if (answers !== undefined) await this.#until("the answer", () => !this.#hasTurn(this.#sessionOf(answers)));
+    return {};
+  }
+
+  /** Say a sentence that names no agent. */
+  #say(content: string, name: string | undefined): Promise<StepAnswer> {
+    const { client, userId, language: locale, signal } = this.#options;
     const connectionId = this.#connectionId;
-    const wanted = { agentId, userId, connectionId, locale: language, activate: true };
-    const answer = await this.client.createSession(wanted, this.#abortable);
-    this.#started.push(answer.session.id);
-    return answer;
+    const message = { type: "chat", sessionId: null, connectionId, userId, content, locale } as const;
+    return answered(async () => {
+      const answer = await client.send(message, { signal });
+      const id = answer.sessionId!;
+      this.#named.set(name ?? answer.routed!.agent!, id);
+      this.#turns.set(id, (this.#turns.get(id) ?? 0) + 1);
+      return answer;
+    });
   }
 
-  /** Say a sentence that names no agent. @throws ClientError when the agent that hears it is refused */
-  async sayUnnamed(words: Bilingual): Promise<RoutedSentence> {
-    const { userId } = this;
-    const said = { userId, content: this.word(words), locale: this.#options.language };
-    const { sessionId, decision, routed } = await this.client.send(
-      { type: "chat", sessionId: null, connectionId: this.#connectionId as ConnectionId, ...said },
-      this.#abortable,
-    );
-    this.#started.push(sessionId!);
-    return { id: sessionId!, decision, agentId: routed?.agent };
+  /** Create a session of this agent that asks for the floor, and play it like an external participant. */
+  #start(agentId: string, name = agentId): Promise<StepAnswer> {
+    const { client, userId, language: locale, signal } = this.#options;
+    const wanted = { agentId, userId, connectionId: this.#connectionId, locale, activate: true };
+    return answered(async () => {
+      const answer = await client.createSession(wanted, { signal });
+      const lease = keepLease(client, answer.session.id, true);
+      lease.note(answer.session);
+      this.#leases.push(lease);
+      this.#named.set(name, answer.session.id);
+      return answer;
+    });
   }
 
-  /** Say a sentence that must be refused. @returns who would have heard it, and why it is refused, if it is */
-  async sayInVain(words: Bilingual): Promise<Omit<RoutedSentence, "id">> {
-    try {
-      return await this.sayUnnamed(words);
-    } catch (error) {
-      if (!(error instanceof ClientError && error.facts.decision)) throw error;
-      const { decision, routed } = error.facts;
-      return { decision, agentId: routed?.agent };
-    }
+  #sessionOf(name: string): string {
+    const id = this.#named.get(name);
+    if (id === undefined) throw new SceneFault(`there is no session ${name}`);
+    return id;
   }
 
-  /** The words in the language of the drive. */
-  word(words: Bilingual): string {
-    return words[this.#options.language];
+  #hasTurn(id: string): boolean {
+    return (this.#turns.get(id) ?? 0) > this.#count("complete", id);
   }
 
-  async say(sessionId: string, content: string): Promise<void> {
-    await this.client.send({ type: "chat", sessionId, content }, this.#abortable);
-  }
-
-  /** Send a message and wait for the complete reply. */
-  async sendAndWait(sessionId: string, content: string): Promise<string> {
-    const ended = this.#count("complete", sessionId);
-    await this.say(sessionId, content);
-    return this.untilAnswered(sessionId, ended + 1);
-  }
-
-  /** Wait for the end of the session's first turns. @returns the text of the last */
-  async untilAnswered(sessionId: string, turns = 1): Promise<string> {
-    await this.until("the answer", () => this.#count("complete", sessionId) >= turns);
-    return this.messageOf(sessionId)?.text ?? "";
-  }
-
-  /** The newest message of the session's agent, as far as it was received. */
-  messageOf(sessionId: string): MessageText | undefined {
-    return this.#said.get(sessionId);
-  }
-
-  /** Wait until the session's agent has sent this many further deltas. */
-  async untilDeltas(sessionId: string, pieces: number): Promise<void> {
-    const before = this.#count("delta", sessionId);
-    await this.until(`${pieces} pieces of text`, () => this.#count("delta", sessionId) >= before + pieces);
-  }
-
-  /** The session's transitions, with their indexes among the floor's events. */
-  transitionsOf(sessionId: string): { index: number; data: ServerEventOf<"session_transition">["data"] }[] {
-    return this.floor.flatMap((event, index) =>
-      event.type === "session_transition" && event.sessionId === sessionId ? [{ index, data: event.data }] : [],
-    );
-  }
-
-  /** Let this many ms pass. */
-  async pass(ms: number): Promise<void> {
+  /** Let at least so much time pass, and what is in front say something more, if it has a turn. */
+  async #pass(ms: number): Promise<void> {
     const { signal } = this.#options;
+    const front = this.floor.reduce<FollowedFloor>(floorAfter, UNUSED_FLOOR).holder ?? "";
+    const before = this.#count("delta", front);
     await delay(ms, signal);
     signal?.throwIfAborted();
+    await this.#until("a piece of text", () => this.#count("delta", front) > before || !this.#hasTurn(front));
+  }
+
+  #word(words: LocalText): string {
+    return textIn(words, this.#options.language);
   }
 
   /** Wait for a condition. @throws SceneFault on a timeout, the error of a failed stream, or the signal's reason */
-  until(what: string, isSo: () => boolean): Promise<void> {
+  #until(what: string, isSo: () => boolean): Promise<void> {
     const { patienceMs, signal } = this.#options;
     return new Promise((resolve, reject) => {
       const finish = (end: () => void) => {
@@ -188,41 +226,38 @@ export class Stage {
     });
   }
 
-  check(text: string | Bilingual, isMet: boolean): void {
-    this.checks.push({ text: typeof text === "string" ? text : this.word(text), isMet });
-  }
-
   /** Stop all sessions of the scene on the server, and close the streams. */
   async close(): Promise<void> {
+    const { client, signal } = this.#options;
     try {
-      await this.client.stopAll(this.floorId);
+      for (const lease of this.#leases) lease.stop();
+      await client.stopAll(this.#floorId);
       // A session that gave the floor up has no place on it, so that the floor does not stop it.
-      for (const id of this.#started) await this.client.stopSession(id);
+      for (const id of this.#named.values()) await client.stopSession(id);
       const isEnded = () => activeIn(this.floor).size === 0 && activeIn(this.received).size === 0;
-      if (!this.#fault && !this.#options.signal?.aborted) await this.until("the scene's end", isEnded);
+      if (!this.#fault && !signal?.aborted) await this.#until("the scene's end", isEnded);
     } finally {
       for (const stream of this.#streams) stream.close();
     }
   }
 
-  /** The maximum number of sessions that were active at the same time. */
-  get mostActive(): number {
-    return this.floor.reduce((most, _, index) => Math.max(most, activeIn(this.floor.slice(0, index + 1)).size), 0);
-  }
-
-  get #abortable(): { signal: AbortSignal | undefined } {
-    return { signal: this.#options.signal };
+  /** Note what every scene shows. */
+  conclude(): void {
+    const mostActive = Math.max(...this.floor.map((_, index) => activeIn(this.floor.slice(0, index + 1)).size));
+    const isSo = (text: LocalText, isMet: boolean) =>
+      void this.checks.push({ text: this.#word(text), ...(!isMet && { fault: "" }) });
+    const resumed = this.received.filter(({ type, data }) => type === "session_transition" && data.event === "resume");
+    const goesOn = resumed.every(({ sessionId }) => isContinued(this.received, sessionId!));
+    const on = {
+      en: "what is paused says nothing, and goes on where it stopped",
+      zh: "被暂停的不出声，之后从停下的地方接着来",
+    };
+    if (resumed.some(({ sessionId }) => this.#turns.has(sessionId!))) isSo(on, goesOn);
+    isSo({ en: "at no time were two sessions active", zh: "任何时刻都没有两个会话同时激活" }, mostActive === 1);
   }
 
   #count(type: ServerEvent["type"], sessionId: string): number {
     return this.received.filter((event) => event.type === type && event.sessionId === sessionId).length;
-  }
-
-  #receive(event: ServerEvent): void {
-    this.received.push(event);
-    if (event.type === "connected") this.#connectionId = event.data.connectionId;
-    const message = this.#texts.take(event);
-    if (message?.agent) this.#said.set(message.sessionId, message);
   }
 
   async #follow(stream: EventStream, receive: (event: ServerEvent) => void): Promise<void> {
@@ -238,6 +273,16 @@ export class Stage {
   }
 }
 
+/** The answer of a request, also of one that the floor refuses. */
+async function answered(request: () => Promise<StepAnswer>): Promise<StepAnswer> {
+  try {
+    return await request();
+  } catch (error) {
+    if (error instanceof ClientError && error.facts.decision) return error.facts;
+    throw error;
+  }
+}
+
 /** The ids of the sessions that are active after these events. */
 function activeIn(events: readonly ServerEvent[]): Set<string> {
   const active = new Set<string>();
@@ -247,4 +292,21 @@ function activeIn(events: readonly ServerEvent[]): Set<string> {
     else active.delete(event.sessionId!);
   }
   return active;
+}
+
+/** Whether the session said nothing while it was paused, and then went on in the same message. */
+function isContinued(received: readonly ServerEvent[], sessionId: string): boolean {
+  const texts = new MessageTexts();
+  let state = "";
+  let before: MessageText | undefined;
+  let said: MessageText | undefined;
+  for (const event of received.filter((each) => each.sessionId === sessionId)) {
+    if (event.type === "session_transition") state = event.data.to;
+    if (event.type === "session_transition" && event.data.event === "preempt") before = said;
+    if (event.type === "delta" && state === "paused") return false;
+    const text = texts.take(event);
+    if (text?.agent) said = text;
+  }
+  if (before === undefined || before.messageId !== said?.messageId) return false;
+  return said.text.startsWith(before.text) && said.text.length > before.text.length;
 }

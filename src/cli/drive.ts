@@ -1,10 +1,17 @@
 import { randomUUID } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import { fileURLToPath, pathToFileURL } from "node:url";
 import type { AgentView } from "../client/answers.ts";
 import type { Client } from "../client/client.ts";
 import { ClientError } from "../client/client-error.ts";
-import { CAR_CAST, CAR_SCENES } from "./drive-car.ts";
-import { CAST, type Cast, SCENES, type Scene } from "./drive-scenes.ts";
-import { type Bilingual, type SceneCheck, SceneFault, Stage } from "./drive-stage.ts";
+import type { Catalog } from "../config/catalog/catalog.ts";
+import { loadCatalog } from "../config/catalog/catalog-file.ts";
+import { SHIPPED_CATALOG } from "../config/settings.ts";
+import type { Comparison } from "../policy/expectations.ts";
+import { readScript, type Script } from "../policy/script.ts";
+import type { AgentId } from "../protocol/ids.ts";
+import { textIn } from "../protocol/locale.ts";
+import { SceneFault, Stage } from "./drive-stage.ts";
 import { type Language, languageOf } from "./language.ts";
 import { layOut } from "./line-layout.ts";
 import { narrate } from "./narration.ts";
@@ -29,26 +36,27 @@ const WIDTH = 100;
 const MAX_LINES = 3;
 const PATIENCE_MS = 10_000;
 
-interface Drive {
-  title: Bilingual;
-  cast: Cast;
-  scenes: readonly Scene[];
-}
+/** The folder of the scenes: scripts that `interlock simulate` plays too. */
+const SCRIPTS = new URL("scripts/", pathToFileURL(SHIPPED_CATALOG));
 
 /** The drives, one for each catalogue that ships. */
-const FOUR_SCENES: Drive = {
-  title: { en: "Four scenes of a drive", zh: "行车途中的四个场景" },
-  cast: CAST,
-  scenes: SCENES,
-};
-const DRIVES: readonly Drive[] = [
-  FOUR_SCENES,
+const DRIVES = [
+  {
+    title: { en: "Four scenes of a drive", zh: "行车途中的四个场景" },
+    scripts: ["drive-1-call.yaml", "drive-2-small-talk.yaml", "drive-3-windows.yaml", "drive-4-weather.yaml"],
+  },
   {
     title: { en: "A drive in which several agents are heard together", zh: "几个智能体同时发声的一程" },
-    cast: CAR_CAST,
-    scenes: CAR_SCENES,
+    scripts: ["drive-prompt.yaml"],
   },
-];
+] as const;
+
+interface Drive {
+  title: (typeof DRIVES)[number]["title"];
+  scenes: readonly Script[];
+  /** What differs between the catalogue of the scenes and the node's. */
+  mismatches: readonly string[];
+}
 
 interface Played {
   passed: boolean;
@@ -70,25 +78,25 @@ export async function drive(baseUrl: string, out: Output, options: DriveOptions 
   try {
     const client = clientOf(baseUrl, env);
     const { agents } = await client.listAgents({ signal });
-    const found = DRIVES.find(({ cast }) => findMismatches(agents, cast).length === 0);
+    const drives = await Promise.all(DRIVES.map((each) => readDrive(each, agents)));
+    const found = drives.find(({ mismatches }) => mismatches.length === 0);
     if (!found) {
       print("The scenes are written for the shipped catalogue, and this node has another:");
-      for (const mismatch of findMismatches(agents, FOUR_SCENES.cast)) print(`  ${mismatch}`);
+      for (const mismatch of drives[0]!.mismatches) print(`  ${mismatch}`);
       return 1;
     }
     print(paint("title", found.title[language]));
     print(`${baseUrl} · ${drawLegend(paint, language)}`);
-    const nameOf = namesOf(agents, language === "zh" ? found.cast : {});
     const driveId = randomUUID().slice(0, 8);
     const played: Played[] = [];
     for (const [index, scene] of found.scenes.entries()) {
       print();
-      print(paint("title", `${index + 1}  ${scene.title[language]}`));
-      for (const line of wrapToWidth(scene.story[language], WIDTH - 3)) print(`   ${paint("quiet", line)}`);
+      print(paint("title", `${index + 1}  ${textIn(scene.title!, language)}`));
+      for (const line of wrapToWidth(textIn(scene.story!, language), WIDTH - 3)) print(`   ${paint("quiet", line)}`);
       const userId = `drive-${driveId}-${index + 1}`;
       print(`   ${paint("quiet", `${baseUrl.replace(/\/$/, "")}/#/floor/u%3A${userId}`)}`);
       print();
-      played.push(await play(scene, { client, userId, language, nameOf, paint, print, options }));
+      played.push(await play(scene, { client, userId, language, paint, print, options }));
     }
     return sumUp(played, language, paint, print);
   } catch (error) {
@@ -102,19 +110,18 @@ interface Setting {
   client: Client;
   userId: string;
   language: Language;
-  nameOf: (agentId: string) => string;
   paint: Paint;
   print: (line?: string) => void;
   options: DriveOptions;
 }
 
-async function play(scene: Scene, setting: Setting): Promise<Played> {
-  const { client, userId, language, nameOf, paint, print, options } = setting;
+async function play(scene: Script, setting: Setting): Promise<Played> {
+  const { client, userId, language, paint, print, options } = setting;
   const { patienceMs = PATIENCE_MS, signal, env } = options;
   const stage = await Stage.open({ client, userId, language, patienceMs, signal });
   let fault: unknown;
   try {
-    await scene.play(stage);
+    await stage.play(scene);
   } catch (error) {
     fault = error;
   }
@@ -124,12 +131,10 @@ async function play(scene: Scene, setting: Setting): Promise<Played> {
     fault ??= error;
   }
   if (signal?.aborted || isLost(fault)) throw fault;
-  stage.check(
-    { en: "at no time were two sessions active", zh: "任何时刻都没有两个会话同时激活" },
-    stage.mostActive === 1,
-  );
-  if (fault) stage.check(explain(fault, "", env), false);
+  stage.conclude();
+  if (fault) stage.checks.push({ text: explain(fault, "", env), fault: "" });
 
+  const nameOf = (agentId: string) => textIn(scene.names[agentId as AgentId] ?? agentId, language);
   const timeline = readTimeline(stage.floor);
   // Events of several connections arrive in any order.
   const received = stage.received.toSorted((one, other) => Date.parse(one.timestamp) - Date.parse(other.timestamp));
@@ -141,14 +146,15 @@ async function play(scene: Scene, setting: Setting): Promise<Played> {
   print();
   for (const line of drawTimeline(timeline, { width: WIDTH - 3, nameOf, paint })) print(`   ${line}`);
   print();
-  for (const check of stage.checks) print(`   ${checkLine(check, language, paint)}`);
-  return { passed: stage.checks.every(({ isMet }) => isMet), durationMs: timeline.durationMs };
+  for (const line of stage.checks.flatMap((check) => checkLines(check, language, paint))) print(`   ${line}`);
+  return { passed: stage.checks.every(({ fault }) => fault === undefined), durationMs: timeline.durationMs };
 }
 
-function checkLine({ text, isMet }: SceneCheck, language: Language, paint: Paint): string {
-  const mark = isMet ? paint("active", "✓") : paint("refused", "✗");
+function checkLines({ text, fault }: Comparison, language: Language, paint: Paint): string[] {
+  if (fault === undefined) return [`${paint("active", "✓")} ${cutToWidth(text, WIDTH - 5)}`];
   const notSo = { en: "not so: ", zh: "并非如此：" };
-  return `${mark} ${cutToWidth(isMet ? text : `${notSo[language]}${text}`, WIDTH - 5)}`;
+  const why = fault === "" ? [] : wrapToWidth(fault, WIDTH - 7).map((line) => `    ${line}`);
+  return [`${paint("refused", "✗")} ${cutToWidth(`${notSo[language]}${text}`, WIDTH - 5)}`, ...why];
 }
 
 function sumUp(played: readonly Played[], language: Language, paint: Paint, print: Setting["print"]): number {
@@ -173,9 +179,23 @@ function sumUp(played: readonly Played[], language: Language, paint: Paint, prin
   return 1;
 }
 
-/** The agents of the scenes that this node lacks or configures differently, one sentence each. */
-function findMismatches(agents: readonly AgentView[], cast: Cast): string[] {
-  return Object.entries(cast).flatMap(([id, { priority, interruptible }]) => {
+async function readDrive({ title, scripts }: (typeof DRIVES)[number], agents: readonly AgentView[]): Promise<Drive> {
+  const scenes = await Promise.all(scripts.map((name) => readScene(new URL(name, SCRIPTS))));
+  const path = fileURLToPath(new URL(scenes[0]!.catalogue!, SCRIPTS));
+  const reading = await loadCatalog(path);
+  if (!reading.ok) throw new SceneFault(`${path} has faults: interlock check ${path}`);
+  return { title, scenes, mismatches: findMismatches(agents, reading.catalog) };
+}
+
+async function readScene(url: URL): Promise<Script> {
+  const read = readScript(await readFile(url, "utf8"));
+  if (!read.ok) throw new SceneFault(`${fileURLToPath(url)} has faults: interlock simulate ${fileURLToPath(url)}`);
+  return read.script;
+}
+
+/** The agents of the scenes' catalogue that this node lacks or configures differently, one sentence each. */
+function findMismatches(agents: readonly AgentView[], { agents: wanted }: Catalog): string[] {
+  return [...wanted.values()].flatMap(({ id, priority, interruptible }) => {
     const agent = agents.find((each) => each.id === id);
     if (!agent) return [`there is no ${id}`];
     const lines: string[] = [];
@@ -183,12 +203,6 @@ function findMismatches(agents: readonly AgentView[], cast: Cast): string[] {
     if (agent.interruptible !== interruptible) lines.push(`${id} is ${interruptible ? "not " : ""}interruptible`);
     return lines;
   });
-}
-
-/** @param cast agents whose names are those of the scenes */
-function namesOf(agents: readonly AgentView[], cast: Cast): (agentId: string) => string {
-  const names = new Map(agents.map(({ id, name }) => [id as string, name]));
-  return (agentId) => cast[agentId]?.zh ?? names.get(agentId) ?? agentId;
 }
 
 /** Whether the node is unreachable, so that no further scene can be played. */

@@ -10,6 +10,7 @@ import type { PlayedEvent } from "../policy/played-log.ts";
 import { MAX_SCRIPT_BYTES, type ReadScript, readScript, type Script } from "../policy/script.ts";
 import { cataloguesIn, findScriptFaults } from "../policy/script-names.ts";
 import { type Play, type PlayOptions, play, ScriptFault } from "../policy/simulation.ts";
+import { textIn } from "../protocol/locale.ts";
 import { visibleJson } from "../shared/text.ts";
 import { WallClock } from "../shared/wall-clock.ts";
 import { layOut } from "./line-layout.ts";
@@ -151,7 +152,7 @@ function svgOf(script: Script, played: Play): string {
   const clock = new WallClock(script.timezone);
   const firstAt = played.events[0] ? Date.parse(played.events[0].timestamp) : played.startedAt;
   const labelAt = (ms: number, stepMs: number) => clockText(clock, firstAt + ms, stepMs);
-  return drawSvg(lanesOf(played), { title: script.title ?? "", labelAt });
+  return drawSvg(lanesOf(played), { title: textIn(script.title ?? "", undefined), labelAt });
 }
 
 function textOf(script: Script, played: Play, paint: Paint): string[] {
@@ -159,7 +160,8 @@ function textOf(script: Script, played: Play, paint: Paint): string[] {
   const clock = new WallClock(script.timezone);
   const lines: string[] = [];
   const print = (line = "") => lines.push(line.trimEnd());
-  if (script.title !== undefined) for (const line of wrapToWidth(script.title, WIDTH)) print(paint("title", line));
+  if (script.title !== undefined)
+    for (const line of wrapToWidth(textIn(script.title, undefined), WIDTH)) print(paint("title", line));
   const day = new Date(clock.shownAt(startedAt)).toISOString().slice(0, 10);
   print(
     paint(

@@ -1,48 +1,55 @@
-import { audible, everyone } from "../actors/floor/floor-state.ts";
 import type { Decision } from "../protocol/decision.ts";
+import { type LocalText, textIn } from "../protocol/locale.ts";
 import type { Routed } from "../protocol/routed.ts";
 import type { PlayExpectation, Range, StepExpectation } from "./script.ts";
-import type { SteppedFloor } from "./stepped-floor.ts";
 import { audibleMs, type Tally } from "./tally.ts";
 
-/** An expectation of a script. */
-export interface Check {
-  readonly line: number;
+/** What was expected, compared with what was there. */
+export interface Comparison {
   /** What was expected, as a sentence. */
   readonly text: string;
   /** What was there instead; undefined: it holds. */
   readonly fault?: string | undefined;
 }
 
-/** What the expectations of a step are compared with. */
-export interface StepFacts {
-  readonly floor: SteppedFloor;
-  /** Of the step's own request. */
-  readonly decision: Decision | undefined;
-  /** Which agent hears the step's sentence. */
-  readonly routed: Routed | undefined;
-  /** The session of a name; undefined if it has ended, or never was. */
-  readonly idOf: (name: string) => string | undefined;
+/** An expectation of a script. */
+export interface Check extends Comparison {
+  readonly line: number;
 }
 
-/** Compare the expectations of a script's step with the floor. */
-export function checkStep(
-  expected: StepExpectation,
-  facts: StepFacts,
-  { line, time }: { line: number; time: string },
-): Check[] {
-  const checks: Check[] = [];
-  const check: Compare = (text, isMet, otherwise) =>
-    void checks.push({ line, text: `at ${time} ${text}`, ...(!isMet && { fault: otherwise() }) });
-  const { floor } = facts.floor.context;
+/** What became of a step's own request. */
+export interface StepAnswer {
+  readonly decision?: Decision | undefined;
+  /** Which agent hears the step's sentence. */
+  readonly routed?: Routed | undefined;
+}
 
-  checkRouted(expected, facts.routed, check);
-  checkDecision(expected, facts.decision, check);
+/** A floor after a step, whose sessions have the names of their ids. */
+export interface FloorFacts {
+  readonly state: StepExpectation["floor"];
+  /** How many sessions compete for it. */
+  readonly sessions: number;
+  /** The sessions that are heard, the front first. */
+  readonly sounding: readonly { readonly name: string; readonly level?: number | undefined }[];
+  /** The session of a name; undefined if it has ended, or never was. */
+  readonly idOf: (name: string) => string | undefined;
+  readonly stateOf: (id: string) => string | undefined;
+}
 
-  const sounding = audible(floor).map((contender) => ({
-    name: contender.sessionId as string,
-    level: "level" in contender ? (contender.level as number) : undefined,
-  }));
+/** Compare what a script's step expects of its own request. */
+export function checkAnswer(expected: StepExpectation, answer: StepAnswer, locale: string | undefined): Comparison[] {
+  const checks: Comparison[] = [];
+  const check = comparing(checks);
+  checkRouted(expected, answer.routed, check);
+  checkDecision(expected, answer.decision, locale, check);
+  return checks;
+}
+
+/** Compare what a script's step expects of the floor. */
+export function checkFloor(expected: StepExpectation, facts: FloorFacts): Comparison[] {
+  const checks: Comparison[] = [];
+  const check = comparing(checks);
+  const { sounding } = facts;
   const written = sounding.map(({ name, level }) => nameOf(name, level)).join(", ") || "no session";
   if (expected.heard) {
     const wanted = expected.heard.map((each) => ({ ...each, name: facts.idOf(each.name) ?? each.name }));
@@ -62,18 +69,22 @@ export function checkStep(
   }
   for (const name of expected.ended ?? []) {
     const id = facts.idOf(name);
-    const state = () => facts.floor.session(id!)?.value.lifecycle ?? "there";
-    check(`ended: ${name}`, id === undefined, () => `it is ${state()}`);
+    check(`ended: ${name}`, id === undefined, () => `it is ${facts.stateOf(id!) ?? "there"}`);
   }
   if (expected.floor) {
-    const state = floor.holder ? "held" : floor.reserved ? "reserved" : "free";
-    const others = everyone(floor).length;
-    check(`the floor is ${expected.floor}`, state === expected.floor, () => `it is ${state}, with ${others} sessions`);
+    const { state, sessions } = facts;
+    const found = () => `it is ${state}, with ${sessions} sessions`;
+    check(`the floor is ${expected.floor}`, state === expected.floor, found);
   }
   return checks;
 }
 
 type Compare = (text: string, isMet: boolean, otherwise: () => string) => void;
+
+const comparing =
+  (checks: Comparison[]): Compare =>
+  (text, isMet, otherwise) =>
+    void checks.push({ text, ...(!isMet && { fault: otherwise() }) });
 
 function checkRouted({ agent, ignored }: StepExpectation, routed: Routed | undefined, check: Compare): void {
   const row = routed?.row === undefined ? "" : `, by row ${routed.row}`;
@@ -82,16 +93,22 @@ function checkRouted({ agent, ignored }: StepExpectation, routed: Routed | undef
   if (ignored !== undefined) check(`ignored: ${ignored}`, (routed?.ignored === true) === ignored, found);
 }
 
-function checkDecision(expected: StepExpectation, decision: Decision | undefined, check: Compare): void {
+function checkDecision(
+  expected: StepExpectation,
+  decision: Decision | undefined,
+  locale: string | undefined,
+  check: Compare,
+): void {
   const said = decision ? `${decision.outcome}, ${decision.reason}: “${decision.say}”` : "there was no decision";
   const compare = (key: string, wanted: unknown, found: unknown, otherwise = said) => {
     if (wanted !== undefined) check(`${key}: ${wanted}`, found === wanted, () => otherwise);
   };
+  const inLocale = (text: LocalText | undefined) => text && textIn(text, locale);
   compare("outcome", expected.outcome, decision?.outcome);
   compare("reason", expected.reason, decision?.reason);
   compare("rule", expected.rule, decision?.rule, `rule: ${decision?.rule}`);
-  compare("would need", expected.would_need, decision?.wouldNeed, `would need: ${decision?.wouldNeed}`);
-  compare("said", expected.say, decision?.say);
+  compare("would need", inLocale(expected.would_need), decision?.wouldNeed, `would need: ${decision?.wouldNeed}`);
+  compare("said", inLocale(expected.say), decision?.say);
 }
 
 const nameOf = (name: string, level: number | undefined): string =>

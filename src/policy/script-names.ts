@@ -14,7 +14,7 @@ import {
 
 type Path = readonly (string | number)[];
 
-const OF_AGENT = ["asks", "schedules", "router", "to", "disable", "enable"] as const;
+const OF_AGENT = ["asks", "schedules", "router", "to", "what_if", "disable", "enable"] as const;
 const OF_FLAG = ["set", "clear"] as const;
 
 /** The catalogues that the steps of a script put in place. */
@@ -141,7 +141,7 @@ class NameCheck {
     if (!isSaid && silent === undefined && ended === undefined) this.#blame(path, "expects nothing");
   }
 
-  #checkPlay({ agent, ...expected }: PlayExpectation, path: Path): void {
+  #checkPlay({ agent, shows: _, ...expected }: PlayExpectation, path: Path): void {
     if (!this.#mustBeAgent(agent, [...path, "agent"])) return;
     const ranges = Object.entries(expected).filter((entry): entry is [string, Range] => entry[1] !== undefined);
     if (ranges.length === 0) this.#blame(path, `expects nothing of ${agent}`);

@@ -1,6 +1,7 @@
 /** The schema of a script for `interlock simulate`. Every key: docs/use/policy.md. */
 
 import { z } from "zod";
+import { localText } from "../config/catalog/catalog.ts";
 import { explain, explainIssues } from "../config/catalog/explanation.ts";
 import { readYaml } from "../config/catalog/yaml-text.ts";
 import type { Fault } from "../config/fault.ts";
@@ -65,6 +66,8 @@ const length = duration({ max: LONGEST });
 /** Longer than an agent's: the second session of an agent may be called `agent-2`. */
 const name = z.string().regex(/^[a-z0-9_-]{1,80}$/, "a name of a-z, 0-9, _ and -, at most 80 characters");
 const flag = z.string().min(1).max(64);
+/** What an expectation shows, for people who see the script played: a text, or one per language. */
+const shows = localText(200).optional();
 
 /** A session that is audible: its name, or its name with its level in dB. */
 const heardSession = z.union([
@@ -87,8 +90,8 @@ const StepExpectation = z.strictObject({
   outcome: z.enum(OUTCOMES).optional(),
   reason: z.enum(REASONS).optional(),
   rule: z.int().optional(),
-  would_need: z.string().optional(),
-  say: z.string().optional(),
+  would_need: localText(500).optional(),
+  say: localText(500).optional(),
   /** All sessions that are audible, the front first. */
   heard: z.array(heardSession).max(64).optional(),
   /** Sessions that are there, and not audible. */
@@ -112,6 +115,7 @@ const time = range(length as unknown as z.ZodType<number>);
 /** What a script expects of the whole play, about one agent's sessions together. */
 const PlayExpectation = z.strictObject({
   agent: AgentId,
+  shows,
   granted: count.optional(),
   rejected: count.optional(),
   queued: count.optional(),
@@ -137,7 +141,7 @@ export const SESSION_ACTIONS = [
 ] as const;
 
 const ACTIONS = [
-  ...(["asks", "says", "hears", "schedules"] as const),
+  ...(["asks", "says", "hears", "schedules", "what_if"] as const),
   ...SESSION_ACTIONS,
   ...(["set", "clear", "clock", "catalogue", "stop", "disable", "enable", "repeat"] as const),
 ];
@@ -154,9 +158,11 @@ const stepFields = {
   /** A message: a turn of the session, or of a new one of the agent. */
   says: name.optional(),
   /** A sentence of the user, for the agent that `routing` names. */
-  hears: z.string().min(1).max(MAX_CONTENT).optional(),
+  hears: localText(MAX_CONTENT).optional(),
   /** What a router agent answers that is asked about it; absent: nothing in time. */
   router: AgentId.optional(),
+  /** What a request of the agent would get. It does not ask. */
+  what_if: AgentId.optional(),
   /** The turn ends with a failure. */
   fails: z.boolean().optional(),
   /** The turn of the session asks the user a question. It no longer ends by itself. */
@@ -192,6 +198,7 @@ const stepFields = {
   enable: AgentId.optional(),
   repeat: z.int().min(1).max(100_000).optional(),
   expect: StepExpectation.optional(),
+  shows,
 };
 
 type Fields = z.infer<z.ZodObject<typeof stepFields>>;
@@ -240,7 +247,11 @@ const timezone = z.string().refine((zone) => {
 const MAX_ZONES = 16;
 
 const Script = z.strictObject({
-  title: z.string().min(1).max(200).optional(),
+  title: localText(200).optional(),
+  /** What happens, in a line. */
+  story: localText(200).optional(),
+  /** What agents are called where `interlock drive` plays the script. */
+  names: z.record(AgentId, localText(200)).default({}),
   /** A file beside the script, unless the command names one. */
   catalogue: z.string().min(1).optional(),
   user: Name.optional(),

@@ -1,3 +1,4 @@
+import { arbiterStateOf, audible, everyone } from "../actors/floor/floor-state.ts";
 import { isAudible, type Run } from "../actors/session/session-context.ts";
 import { acceptsTurns, type Catalog } from "../config/catalog/catalog.ts";
 import type { Decision } from "../protocol/decision.ts";
@@ -5,11 +6,12 @@ import { ERRORS } from "../protocol/errors.ts";
 import type { AgentId, MessageId, RequestId, RunId, SessionId } from "../protocol/ids.ts";
 import type { Command } from "../protocol/internal/command.ts";
 import type { Reply } from "../protocol/internal/reply.ts";
+import { textIn } from "../protocol/locale.ts";
 import type { Routed } from "../protocol/routed.ts";
 import type { Session } from "../protocol/session.ts";
 import { type RouteAnswer, type RouteQuestion, route } from "../routing/route.ts";
 import { WallClock } from "../shared/wall-clock.ts";
-import { type Check, checkPlay, checkStep } from "./expectations.ts";
+import { type Check, checkAnswer, checkFloor, checkPlay, type FloorFacts } from "./expectations.ts";
 import { type PlayedEvent, PlayedLog } from "./played-log.ts";
 import { type ClockInstant, type ReadScript, SESSION_ACTIONS, type Step } from "./script.ts";
 import { endOf, SteppedFloor, type TimedFact } from "./stepped-floor.ts";
@@ -191,11 +193,23 @@ class Simulation {
     this.#floor = this.#floorOfStep(step);
     const decision = this.#act(step, line);
     if (step.expect) {
-      const facts = { floor: this.#floor, decision, routed: this.#routed, idOf: (name: string) => this.#idOf(name) };
+      const answer = checkAnswer(step.expect, { decision, routed: this.#routed }, step.locale);
       const time = new Date(this.#clock.shownAt(this.#floor.now)).toISOString().slice(11, 19);
-      this.#checks.push(...checkStep(step.expect, facts, { line, time }));
+      for (const check of [...answer, ...checkFloor(step.expect, this.#floorFacts())])
+        this.#checks.push({ ...check, line, text: `at ${time} ${check.text}` });
     }
     for (const floor of this.#floors.values()) floor.release();
+  }
+
+  #floorFacts(): FloorFacts {
+    const { floor } = this.#floor.context;
+    return {
+      state: arbiterStateOf(floor),
+      sessions: everyone(floor).length,
+      sounding: audible(floor).map(({ sessionId: name, ...rest }) => ({ name, ...rest })),
+      idOf: (name) => this.#idOf(name),
+      stateOf: (id) => this.#floor.session(id)?.value.lifecycle,
+    };
   }
 
   #floorOfStep(step: Step): SteppedFloor {
@@ -252,7 +266,8 @@ class Simulation {
   #carryOut(step: Step, line: number): Decision | undefined {
     if (step.asks !== undefined) return this.#request(step, step.asks);
     if (step.says !== undefined) return this.#says(step, step.says, line);
-    if (step.hears !== undefined) return this.#hears(step, step.hears);
+    if (step.hears !== undefined) return this.#hears(step, textIn(step.hears, step.locale));
+    if (step.what_if !== undefined) return this.#decide(step.what_if, step.locale);
     if (step.schedules !== undefined) return this.#schedule(step, step.schedules, line);
     const name = namedIn(step);
     if (name === undefined) return this.#actOnFloor(step, line);
@@ -370,6 +385,11 @@ class Simulation {
     return decisionOf(reply);
   }
 
+  /** What a request of this agent would get. */
+  #decide(agentId: string, locale: string | undefined): Decision | undefined {
+    return decisionOf(this.#floor.copy().create("what-if", agentId, locale).reply);
+  }
+
   #says(step: Step, name: string, line: number): Decision | undefined {
     const known = step.as === undefined ? this.#idOf(name) : undefined;
     if (known && !this.#floor.session(known)) throw new ScriptFault(line, `${name} is on another floor`);
@@ -412,7 +432,8 @@ class Simulation {
     const runId = `run-${this.#messages}` as RunId;
     this.#turns.set(runId, { sessionId, runId, fails: step.fails ?? false, forMs: step.for ?? TURN_MS });
     const turn = { messageId: `message-${this.#messages}` as MessageId, runId, content: "…" };
-    const session = { sessionId, agentId, ...this.#floor.owner };
+    const { locale } = step;
+    const session = { sessionId, agentId, ...this.#floor.owner, ...(locale !== undefined && { locale }) };
     this.#floor.revive(sessionId);
     const command: Command = { type: "session.chat", sessionId, turn, ...(known === undefined && { session }), routed };
     const { reply, facts } = this.#floor.send(command);

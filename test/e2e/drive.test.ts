@@ -3,7 +3,11 @@ import { expect, it } from "vitest";
 import { type DriveOptions, drive } from "../../src/cli/drive.ts";
 import type { Output } from "../../src/cli/printed-lines.ts";
 import { widthOf } from "../../src/cli/text-width.ts";
-import { createClient } from "../../src/client/client.ts";
+import { type Client, createClient } from "../../src/client/client.ts";
+import { loadCatalog } from "../../src/config/catalog/catalog-file.ts";
+import { readScript } from "../../src/policy/script.ts";
+import { play } from "../../src/policy/simulation.ts";
+import type { Decision } from "../../src/protocol/decision.ts";
 import { readPage } from "../docs/page.ts";
 import { keysFile, writeTemporary } from "../support/clients/callers.ts";
 import { NodeUnderTest } from "../support/nodes/node-under-test.ts";
@@ -39,10 +43,41 @@ function toldIn(scene: string): string[] {
   return told;
 }
 
+/** The addresses of the scenes' floors on the page. */
+const pagesIn = (text: string) => [...text.matchAll(/^ {3}(http\S+)$/gm)].map(([, address]) => new URL(address!));
+const floorOn = ({ hash }: URL) => decodeURIComponent(hash.replace("#/floor/", ""));
+
+/** The decisions of a log, with agents alone in place of sessions. */
+const decisionsOf = (events: readonly { type: string; data: unknown }[]): Decision[] =>
+  events.flatMap(({ type, data }) =>
+    type === "arbitration"
+      ? [JSON.parse(JSON.stringify(data, (key, value) => (key === "sessionId" ? undefined : value))) as Decision]
+      : [],
+  );
+
+/** The decisions of a script that `interlock simulate` plays in a language. All its expectations hold. */
+async function simulated(name: string, locale = "en"): Promise<Decision[]> {
+  const read = readScript(await readFile(`config/scripts/${name}`, "utf8"));
+  if (!read.ok) throw new Error(JSON.stringify(read.faults));
+  const reading = await loadCatalog(`config/scripts/${read.script.catalogue}`);
+  if (!reading.ok) throw new Error(read.script.catalogue);
+  const script = { ...read.script, steps: read.script.steps.map((step) => ({ ...step, locale })) };
+  const { events, checks } = play({ ...read, script }, { catalog: reading.catalog });
+  expect(checks.filter(({ fault }) => fault !== undefined)).toEqual([]);
+  return decisionsOf(events);
+}
+
+/** The decisions that a node has logged of each scene. */
+async function loggedOn(client: Client, text: string): Promise<Decision[][]> {
+  const logs = await Promise.all(pagesIn(text).map((page) => client.readFloorLog(floorOn(page), { limit: 1_000 })));
+  return logs.map(({ events }) => decisionsOf(events.toReversed()));
+}
+
 /** What is said in each language, by the environment or the option. */
 const SPOKEN = [
   {
     options: { env: { LANG: "de_DE.UTF-8" } },
+    locale: "en",
     names: {
       music: "Music",
       phone: "Phone",
@@ -56,9 +91,11 @@ const SPOKEN = [
     paused: "The music is paused.",
     resumed: "The music goes on.",
     answered: "You are through, go ahead.",
+    hungUp: "The call is over.",
     song: /♪ Scarborough Fair/,
     smallTalk: "Navigation is under way; Chat has to wait.",
     windows: "The plan is being made; Vehicle Control has to wait a moment.",
+    plan: /drive back at three\.$/,
     closed: "The windows are closed.",
     weather: "Sunny, 22 degrees, a light breeze: no umbrella needed.",
     isForeign: /[\u4e00-\u9fff]/,
@@ -73,6 +110,7 @@ const SPOKEN = [
   },
   {
     options: { env: { LANG: "zh_CN.UTF-8" } },
+    locale: "zh",
     names: {
       music: "音乐",
       phone: "电话",
@@ -86,9 +124,11 @@ const SPOKEN = [
     paused: "音乐已暂停",
     resumed: "继续播放音乐",
     answered: "已接听，请讲。",
+    hungUp: "好的，通话已结束。",
     song: /♪ 《茉莉花》/,
     smallTalk: "导航中，暂时无法闲聊",
     windows: "正在规划，请稍等再车辆控制",
+    plan: /下午三点返程。$/,
     closed: "车窗已关闭。",
     weather: "今天晴，22 度，东南风二级，不用带伞。",
     isForeign: /Scarborough|has to wait|go ahead|floor\b(?!\/)|paused\b|followed|the /,
@@ -125,6 +165,7 @@ it.concurrent.each(SPOKEN)(
       `${names.phone} ▶ ${told.granted("90 > 20")} (preempted) “${spoken.paused}”`,
     ]);
     expect(call).toContain(`${names.phone} › ${spoken.answered}`);
+    expect(call).toContain(`${names.phone} › ${spoken.hungUp}`);
     expect(call).toContain(`${names.music} ▶ ${told.goesOn} (resumed) “${spoken.resumed}”`);
     expect(call.findLast((line) => line.startsWith(`${names.music} ›`))).toMatch(spoken.song);
     expect(sceneOf(text, 1)).toMatch(
@@ -147,6 +188,7 @@ it.concurrent.each(SPOKEN)(
     const windows = toldIn(sceneOf(text, 3));
     expect(windows).toContain(`${names.windows} ✗ ${told.refused}50 < 60 (lower_priority) “${spoken.windows}”`);
     expect(windows).toContain(`${names.windows} ${told.needs}`);
+    expect(windows.findLast((line) => line.startsWith(`${names.planner} ›`))).toMatch(spoken.plan);
     expect(windows).toContain(`${names.windows} › ${spoken.closed}`);
     // Closing takes less than a column, which then shows how it ended.
     expect(sceneOf(text, 3)).toMatch(
@@ -159,17 +201,21 @@ it.concurrent.each(SPOKEN)(
     expect(weather).toContain(`${names.music} ▶ ${told.goesOn} (resumed) “${spoken.resumed}”`);
 
     // Each scene names its floor on the page, and leaves no session behind that waits.
-    const pages = [...text.matchAll(/^ {3}(http\S+)$/gm)].map(([, address]) => new URL(address!));
+    const pages = pagesIn(text);
     expect(pages.map(({ origin }) => origin)).toEqual(Array(4).fill(server.url));
     const client = createClient({ baseUrl: server.url });
-    for (const { hash } of pages) {
-      const floorId = decodeURIComponent(hash.replace("#/floor/", ""));
-      const floor = await client.getFloor(floorId);
+    for (const page of pages) {
+      const floor = await client.getFloor(floorOn(page));
       expect([floor.holder, floor.paused, floor.queued]).toEqual([null, [], []]);
       expect(floor.decisions.length).toBeGreaterThan(0);
     }
     const { sessions } = await client.listSessions({ pageSize: 200 });
     expect(sessions).toEqual([]);
+
+    const scripts = ["drive-1-call.yaml", "drive-2-small-talk.yaml", "drive-3-windows.yaml", "drive-4-weather.yaml"];
+    expect(await loggedOn(client, text)).toEqual(
+      await Promise.all(scripts.map((name) => simulated(name, spoken.locale))),
+    );
   },
 );
 
@@ -199,6 +245,9 @@ it.concurrent("the drive against a car with authentication needs an operator's t
   expect(told).toContain("Music ▶ is in front, at its own volume");
   expect(told).toContain("Music ‖ is paused for Phone");
   expect(told).toContain("Navigation prompt ▽ starts, at its own volume");
+  const headers = { Authorization: `Bearer ${operator}` };
+  const client = createClient({ baseUrl: server.url, headers });
+  expect(await loggedOn(client, text)).toEqual([await simulated("drive-prompt.yaml")]);
 });
 
 it.concurrent("the drive reports an invalid address", async () => {
@@ -222,13 +271,21 @@ it.concurrent("the drive names the priorities that its scenes need if the server
 });
 
 it.concurrent("the drive fails when a scene does not go as the rules say, and plays the other scenes", async () => {
-  // The shipped numbers, and another sentence of the navigation.
-  const edit = (text: string) => text.replace("en: Navigation is under way; ", "en: We are on our way; ");
+  // The shipped numbers, another sentence of the navigation, and music that does not resume by itself.
+  const edit = (text: string) =>
+    text
+      .replace("en: Navigation is under way; ", "en: We are on our way; ")
+      .replace("name: music_agent\n", "name: music_agent\n    resume: manual\n");
   await using server = await serve({ INTERLOCK_CONFIG: await editShipped(edit) });
   const { code, text, lines } = await printed(server.url);
   expect(code).toBe(1);
-  expect(lines.at(-2)).toBe("3 of 4 scenes followed the rules; these did not: scene 2.");
-  expect(sceneOf(text, 2)).toContain("✗ not so: the refusal has a spoken reason: Navigation is under way; ");
+  expect(lines.at(-2)).toBe("1 of 4 scenes followed the rules; these did not: scene 1, 2, 4.");
+  const told = sceneOf(text, 2).replace(/\n {7}/g, " ");
+  expect(told).toContain("✗ not so: the joke is refused, 10 < 80, with a spoken reason");
+  expect(told).toContain(
+    "said: Navigation is under way; Chat has to wait., but rejected, lower_priority: “We are on our way; Chat",
+  );
+  for (const number of [1, 4]) expect(sceneOf(text, number)).toMatch(/✗ not so: waited 10 s for heard: music_agent/);
   expect(sceneOf(text, 3)).not.toContain("not so");
 });
 

@@ -16,12 +16,13 @@ import { Routing, RoutingRows } from "./routing.ts";
 import { AgentMode, McpServer, ToolEntry } from "./tool-entry.ts";
 
 const priority = z.int().min(0).max(100);
-const sentenceText = z.string().min(1).max(500);
-/** A sentence, or one per language, the default first: `{ en: …, zh: … }`. */
-const sentence = z.union([
-  sentenceText,
-  z.record(Locale, sentenceText).refine((texts) => Object.keys(texts).length > 0, "must name a language"),
-]);
+/** A text, or one per language, the default first: `{ en: …, zh: … }`. */
+export const localText = (max: number) => {
+  const text = z.string().min(1).max(max);
+  const texts = z.record(Locale, text).refine((each) => Object.keys(each).length > 0, "must name a language");
+  return z.union([text, texts]);
+};
+const sentence = localText(500);
 
 /**
  * Sentences an agent says of itself. `{challenger}` and `{holder}` stand for the labels of the two,

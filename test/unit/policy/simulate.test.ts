@@ -150,7 +150,7 @@ test("the faults of a script are all named with their places", async () => {
       "script.yaml:4:5 steps[1]: must do one thing, not asks and pauses",
       "script.yaml:5:5 steps[2]: needs both repeat and steps",
       "script.yaml:6:14 steps[3].after: must be a duration: a whole number and ms, s, m, h or d, as in 30s",
-      "script.yaml:7:5 steps[4]: must do something (asks, says, hears, schedules, inquires, answers, cancels, resumes, pauses, ends, dies, returns, switches, moves, set, clear, clock, catalogue, stop, disable, enable, repeat), expect something or let time pass (at, after)",
+      "script.yaml:7:5 steps[4]: must do something (asks, says, hears, schedules, what_if, inquires, answers, cancels, resumes, pauses, ends, dies, returns, switches, moves, set, clear, clock, catalogue, stop, disable, enable, repeat), expect something or let time pass (at, after)",
     ]
   `);
   expect((await run(`${path}.missing`)).code).toBe(2);
@@ -600,6 +600,36 @@ describe("sentences", () => {
     // What an agent that is heard is told goes on in its session, which asks for nothing.
     const decisions = played.events.flatMap((event) => (event.type === "arbitration" ? [event.data] : []));
     expect(decisions.filter(({ outcome }) => outcome === "rejected")).toHaveLength(1);
+  });
+
+  test("a sentence, and what a decision says, may have a text for each language: the step's locale chooses", () => {
+    const steps = (say: string) => `steps:
+  - { at: "08:00", hears: take me home, router: navigation }
+  - after: 2s
+    locale: zh
+    hears: { en: nothing that it knows, zh: tell me a joke }
+    shows: { en: chat is refused, zh: 拒绝 }
+    expect: { agent: chat, outcome: rejected, say: { en: no, zh: ${say} } }`;
+    const { checks } = playText(steps("Navigation进行中；Chat需要等待。"), catalog);
+    expect(checks.map(({ fault }) => fault)).toEqual([undefined, undefined, undefined]);
+    expect(failures(playText(steps("other"), catalog))).toEqual([
+      [3, "rejected, lower_priority: “Navigation进行中；Chat需要等待。”"],
+    ]);
+  });
+
+  test("a script asks what a request would get, and nothing happens", () => {
+    const { checks, events } = playText(
+      `steps:
+  - { at: "08:00", asks: navigation }
+  - { what_if: chat, expect: { outcome: rejected, reason: lower_priority, heard: [navigation] } }
+  - { ends: navigation }
+  - { what_if: chat, expect: { outcome: granted, reason: floor_free, floor: free } }`,
+      catalog,
+    );
+    expect(checks.filter(({ fault }) => fault !== undefined)).toEqual([]);
+    expect(checks).toHaveLength(6);
+    const decided = events.filter(({ type }) => type === "arbitration");
+    expect(decided.map(({ sessionId }) => sessionId)).toEqual(["navigation"]);
   });
 
   test("the story tells once who hears a sentence, also where that is nobody or leaves no session", async () => {
