@@ -99,6 +99,8 @@ export type Fact =
   | { type: "effect.add"; effect: RunEffect }
   | { type: "effect.remove"; id: EffectId }
   | { type: "signal"; runId: RunId; signal: RunSignal }
+  /** A session's lease ran out. */
+  | { type: "lease.lapsed" }
   | { type: "turn.begun"; turn: BegunTurn }
   | { type: "tokens.used"; used: UsedTokens }
   /** Exactly one per command. `showsSession`: the reply includes the session as it is after the command. */

@@ -290,6 +290,9 @@ export class Ledger {
       case "signal":
         this.#signals.push({ runId: fact.runId, signal: fact.signal });
         return;
+      case "lease.lapsed":
+        this.#lapses += 1;
+        return;
       case "turn.begun":
         this.#begun.push(fact.turn);
         return;
@@ -301,7 +304,6 @@ export class Ledger {
   #log({ type, data, sessionId, requestId }: Extract<Fact, { type: "event" }>["event"], at: number): void {
     const state = this.#state;
     state.head += 1;
-    if ("reason" in data && data.reason === "lease_expired") this.#lapses += 1;
     const entry: LogEntry = { floorSeq: state.head, type, at, json: JSON.stringify(data) };
     const subject = subjectOf(type, data);
     if (subject) entry.subject = subject;

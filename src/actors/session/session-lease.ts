@@ -72,6 +72,7 @@ export function fireLease(step: SessionStep): boolean {
   if (!isRenewed && isDoubted) {
     context.lease = undefined;
     context.lapsed = true;
+    step.facts.push({ type: "lease.lapsed" });
     return true;
   }
   const dueAt = later(given.time, lateBy(step) + lengthMs * HALF);

@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
 import { play } from "../../support/floors/floor-script.ts";
 import { decisionOf, FloorStage } from "../../support/floors/floor-stage.ts";
+import { HostStage } from "../../support/floors/host-stage.ts";
 
 const external = { adapter: { kind: "external" } };
 const AGENTS = [
@@ -289,4 +290,16 @@ test("a lease that a new catalogue shortens keeps its length until the next hear
   expect(stage.state("radio")).toBe("active.idle");
   stage.pass(1_500);
   expect(stage.state("radio")).toBe("paused");
+});
+
+test("the host counts each lapse once, of a session that is heard and of one that waits", async () => {
+  const stage = await HostStage.open();
+  stage.catalog = CATALOG;
+  await stage.create("prompt", "prompt");
+  await stage.create("news", "news");
+  for (const ms of [3_000, 1_000, 500, 1_500]) {
+    await stage.clock.advance(ms);
+    await stage.ask({ type: "alarm" }, { caller: null });
+  }
+  expect(stage.metrics.lapses).toBe(2);
 });
