@@ -1,10 +1,15 @@
 // Rule C5 of docs/inside/correctness.md.
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { type MessagePort, receiveMessageOnPort } from "node:worker_threads";
-import type { Blob, ConnectionRow } from "../../store.ts";
+import type { SessionId } from "../../../protocol/ids.ts";
+import { floorHash } from "../../../protocol/internal/floor-hash.ts";
+import { valuesOf, withColumns } from "../../columns.ts";
+import { effectRowOf, floorRowOf, receiptRowOf } from "../../rows.ts";
+import { type FloorChange, type MessageWrite, type Receipt, type SessionSqlRow, sessionOfWrite } from "../../store.ts";
 import { openWriter } from "../database-file.ts";
 import { FileGuard } from "../file-identity.ts";
 import { LogCheckpoint } from "../log-checkpoint.ts";
+import { prepareQuery, type Query } from "../query.ts";
 import { fileFaultOf } from "../result-code.ts";
 import {
   isFailure,
@@ -17,13 +22,18 @@ import {
   type WriterMessage,
   type WriterSettings,
 } from "../writer/writer-job.ts";
-import { ChangeWriter } from "./change-writer.ts";
-import { DefinitionWriter } from "./definition-writer.ts";
-import { KnownRows } from "./known-rows.ts";
+import { EventWriter, textsOf } from "./event-writer.ts";
+import { type KnownFloor, KnownRows, type KnownSession } from "./known-rows.ts";
 import { LogBlocks } from "./log-blocks.ts";
+import { MessageRowWriter } from "./message-row-writer.ts";
 import { NoticeWriter } from "./notice-writer.ts";
 import { Pruner } from "./pruner.ts";
+import { SessionWriter } from "./session-writer.ts";
+import { SmallRowWriter } from "./small-row-writer.ts";
+import { StagedWriter } from "./staged-writer.ts";
+import { UsageWriter } from "./usage-writer.ts";
 import { clearFreePages, eraseUser } from "./user-eraser.ts";
+import { WordIndex } from "./word-index.ts";
 
 /**
  * The work of the thread that owns the writing connection, because a commit waits for the disk and the main thread must
@@ -78,15 +88,10 @@ export class JobWriter {
   readonly #known = new KnownRows();
   readonly #changes: ChangeWriter;
   readonly #notices: NoticeWriter;
-  readonly #definitions: DefinitionWriter;
+  readonly #small: SmallRowWriter;
   readonly #pruner: Pruner;
   readonly #begin: StatementSync;
   readonly #commit: StatementSync;
-  readonly #addConnection: StatementSync;
-  readonly #putConnection: StatementSync;
-  readonly #putBlob: StatementSync;
-  readonly #saveJumps: StatementSync;
-  readonly #probe: StatementSync;
 
   constructor(db: DatabaseSync, guard: FileGuard) {
     this.#db = db;
@@ -95,20 +100,10 @@ export class JobWriter {
     const blocks = new LogBlocks(db, this.#known);
     this.#notices = new NoticeWriter(db);
     this.#changes = new ChangeWriter(db, this.#known, blocks, this.#notices);
-    this.#definitions = new DefinitionWriter(db);
+    this.#small = new SmallRowWriter(db);
     this.#pruner = new Pruner(db, this.#changes.staged, this.#changes.usage, blocks);
     this.#begin = db.prepare("BEGIN IMMEDIATE");
     this.#commit = db.prepare("COMMIT");
-    this.#addConnection = db.prepare(`
-      INSERT INTO connections (version, expires_at, binding, id) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`);
-    this.#putConnection = db.prepare(`
-      UPDATE connections SET version = ?, expires_at = ?, binding = ? WHERE id = ? AND version = ?`);
-    // Storing a blob again restarts its grace period.
-    this.#putBlob = db.prepare(`
-      INSERT INTO blobs (session_id, hash, mime_type, created_at, bytes) VALUES (?, ?, ?, ?, ?)
-      ON CONFLICT DO UPDATE SET created_at = max(created_at, excluded.created_at)`);
-    this.#saveJumps = db.prepare("UPDATE meta SET jumped_ms = ?, doubt_until = ? WHERE id = 1");
-    this.#probe = db.prepare("UPDATE meta SET doubt_until = doubt_until WHERE id = 1");
   }
 
   /**
@@ -158,9 +153,10 @@ export class JobWriter {
       case "change":
         return this.#changes.write(job.change);
       case "connection":
-        return this.#saveConnection(job.row);
+        return this.#small.saveConnection(job.row);
       case "blob":
-        return this.#saveBlob(job.sessionId, job.blob);
+        this.#small.saveBlob(job.sessionId, job.blob);
+        return "done";
       case "stage":
         this.#changes.staged.stage(job.stagedAs, job.messages, job.now);
         return "done";
@@ -170,7 +166,7 @@ export class JobWriter {
       case "copy":
         return this.#changes.staged.copyBlob(job.from, job.to, job.hash, job.now) ? "done" : "missing";
       case "definition":
-        return this.#definitions.write(job.change);
+        return this.#small.changeDefinition(job.change);
       case "claim":
         this.#notices.claim(job);
         return "done";
@@ -185,29 +181,226 @@ export class JobWriter {
       case "enable":
         return this.#notices.enable(job) ? "done" : "missing";
       case "jumps":
-        this.#saveJumps.run(job.jumps.jumpedMs, job.jumps.doubtUntil);
+        this.#small.saveJumps(job.jumps);
         return "done";
       case "forget":
         this.#known.forget();
         return eraseUser(this.#db, job) ? "done" : "conflict";
       case "probe":
-        this.#probe.run();
+        this.#small.probe();
         return "done";
       case "prune":
         this.#known.forget();
         return this.#pruner.prune(job.limits) ? "more" : "done";
     }
   }
+}
 
-  #saveConnection({ id, version, expiresAt, ...binding }: ConnectionRow): WriteOutcome {
-    const values = [version + 1, expiresAt, JSON.stringify(binding), id];
-    const { changes } =
-      version === 0 ? this.#addConnection.run(...values) : this.#putConnection.run(...values, version);
-    return changes === 1 ? "done" : "conflict";
+/** The keys of the sessions that a change writes to. */
+type SessionKeys = (id: SessionId) => number;
+type StoredSessions = ReadonlyMap<SessionId, KnownSession | undefined>;
+
+/** Writes a floor's change, inside the open transaction. */
+class ChangeWriter {
+  readonly #db: DatabaseSync;
+  readonly staged: StagedWriter;
+  readonly usage: UsageWriter;
+  readonly #known: KnownRows;
+  readonly #sessions: SessionWriter;
+  readonly #messages: MessageRowWriter;
+  readonly #events: EventWriter;
+  readonly #notices: NoticeWriter;
+  readonly #findFloor: Query<KnownFloor>;
+  readonly #addFloor: StatementSync;
+  readonly #putFloor: StatementSync;
+  readonly #hasReceipt: StatementSync;
+  readonly #hasTombstone: StatementSync;
+  readonly #addReceipt: StatementSync;
+  readonly #removeReceipt: StatementSync;
+  readonly #addEffect: StatementSync;
+  readonly #removeEffect: StatementSync;
+
+  constructor(db: DatabaseSync, known: KnownRows, blocks: LogBlocks, notices: NoticeWriter) {
+    const words = new WordIndex(db);
+    this.#db = db;
+    this.#known = known;
+    this.#notices = notices;
+    this.#sessions = new SessionWriter(db, words, known, blocks);
+    this.#events = new EventWriter(db, blocks);
+    this.#messages = new MessageRowWriter(db, words, this.#events);
+    this.staged = new StagedWriter(db, this.#messages);
+    this.usage = new UsageWriter(db);
+    this.#findFloor = prepareQuery(db, "SELECT floor_key AS key, version FROM floors WHERE id = ?");
+    this.#addFloor = db.prepare(
+      withColumns(`
+      INSERT INTO floors (version, {{floors: $name}}, rings_at, id, floor_hash) VALUES (?, {{floors: ?}}, ?, ?, ?)`),
+    );
+    this.#putFloor = db.prepare(
+      withColumns(`
+      UPDATE floors SET version = ?, {{floors: $name = ?}}, rings_at = ? WHERE floor_key = ? AND version = ?`),
+    );
+    this.#hasReceipt = db.prepare("SELECT 1 FROM receipts WHERE caller = ? AND command_id = ?");
+    this.#hasTombstone = db.prepare("SELECT 1 FROM tombstones WHERE session_id = ?");
+    this.#addReceipt = db.prepare(
+      withColumns(`
+      INSERT INTO receipts (floor_key, {{receipts: $name}}) VALUES (?, {{receipts: ?}}) ON CONFLICT DO NOTHING`),
+    );
+    this.#removeReceipt = db.prepare("DELETE FROM receipts WHERE caller = ? AND command_id = ?");
+    this.#addEffect = db.prepare(
+      withColumns("INSERT INTO effects (floor_key, floor_hash, {{effects: $name}}) VALUES (?, ?, {{effects: ?}})"),
+    );
+    this.#removeEffect = db.prepare("DELETE FROM effects WHERE id = ?");
   }
 
-  #saveBlob(sessionId: string, { hash, mimeType, bytes, createdAt }: Blob): WriteOutcome {
-    this.#putBlob.run(sessionId, hash, mimeType, createdAt, bytes);
+  /**
+   * Write the change, with what it counts in budgets and with the change of another floor beside it, or nothing of all
+   * (W2, W7). The transaction is rolled back after an error.
+   * @throws Error if the id of a session or message occurs twice in the change, or it refers to a missing row
+   */
+  write(change: FloorChange): WriteOutcome {
+    const { budgets, along } = change;
+    if (!budgets && !along) return this.#writeFloor(change);
+    this.#db.exec("SAVEPOINT whole");
+    let outcome = (budgets && this.usage.count(budgets)) ?? this.#writeFloor(change);
+    if (along && outcome === "done") outcome = this.#writeFloor(along);
+    if (outcome !== "done") {
+      // The remembered rows of the first change are not written.
+      this.#known.forget();
+      this.#db.exec("ROLLBACK TO whole");
+    }
+    this.#db.exec("RELEASE whole");
+    return outcome;
+  }
+
+  #writeFloor(change: FloorChange): WriteOutcome {
+    const { floorId, expected, newIds, sessions, messages, staged = [] } = change;
+    const floor = this.#known.floors.get(floorId) ?? this.#findFloor.get(floorId);
+    // W1.
+    if ((floor?.version ?? 0) !== expected) return this.#conflict(floorId);
+    // W6.
+    if (!staged.every((history) => this.staged.isThere(history))) return "conflict";
+    let stored = this.#find(sessions);
+    if (this.#conflicts(newIds, messages, floor?.key, stored)) return "conflict";
+    const floorKey = floor ? this.#continueFloor(change, floor) : this.#beginFloor(change);
+    if (floorKey === undefined) return this.#conflict(floorId);
+
+    for (const history of staged) this.staged.publish(history, floorKey);
+    if (staged.length > 0) stored = this.#find(sessions);
+    const sessionKeys = this.#writeSessions(sessions, stored, floorKey);
+    for (const write of messages) this.#messages.write(sessionKeys(sessionOfWrite(write)), floorKey, write);
+    for (const log of change.logs) this.#messages.addLog(sessionKeys(log.sessionId), log);
+    this.#writeEvents(change, floorKey, sessionKeys);
+    this.#writeEnds(change, floorKey);
+    if (change.usage) this.usage.add(floorKey, change.usage);
     return "done";
   }
+
+  /** Read the floor again, because the remembered version may be out of date. */
+  #conflict(floorId: string): "conflict" {
+    this.#known.floors.delete(floorId);
+    return "conflict";
+  }
+
+  #find(sessions: readonly SessionSqlRow[]): StoredSessions {
+    return new Map(sessions.map(({ id }) => [id, this.#sessions.find(id)]));
+  }
+
+  /** Whether an id of the change is in use (W3, W4). */
+  #conflicts(
+    newIds: readonly SessionId[],
+    messages: readonly MessageWrite[],
+    floorKey: number | undefined,
+    stored: StoredSessions,
+  ): boolean {
+    if (newIds.some((id) => this.#sessions.find(id) || this.#hasTombstone.get(id))) return true;
+    for (const session of stored.values()) if (session && session.floorKey !== floorKey) return true;
+    return messages.some((write) => {
+      if (write.kind !== "add") return false;
+      const { sessionId, id } = write.message;
+      const session = stored.get(sessionId) ?? this.#sessions.find(sessionId);
+      return session !== undefined && this.#messages.keyOf(session.key, id) !== undefined;
+    });
+  }
+
+  /**
+   * Insert a new floor's row and return its key; undefined if a receipt's key exists. The row is never removed, so
+   * receipts are checked first.
+   */
+  #beginFloor(change: FloorChange): number | undefined {
+    const { floorId, receipts } = change;
+    if (receipts.some(({ caller, commandId }) => this.#hasReceipt.get(caller, commandId))) return undefined;
+    if (new Set(receipts.map(({ caller, commandId }) => `${caller}\n${commandId}`)).size < receipts.length)
+      return undefined;
+    const { lastInsertRowid } = this.#addFloor.run(...floorValues(change), floorId, floorHash(floorId));
+    const key = Number(lastInsertRowid);
+    this.#addReceipts(receipts, key);
+    this.#known.floors.set(floorId, { key, version: change.expected + 1 });
+    return key;
+  }
+
+  /** The same for an existing floor. The update compares the version once more (W1). */
+  #continueFloor(change: FloorChange, { key }: KnownFloor): number | undefined {
+    const { floorId, expected, receipts } = change;
+    if (!this.#addReceipts(receipts, key)) return undefined;
+    if (this.#putFloor.run(...floorValues(change), key, expected).changes === 0) {
+      this.#removeReceipts(receipts);
+      return undefined;
+    }
+    this.#known.floors.set(floorId, { key, version: expected + 1 });
+    return key;
+  }
+
+  /** Add all receipts, or none if one key exists (W3). */
+  #addReceipts(receipts: readonly Receipt[], floorKey: number): boolean {
+    for (const [index, receipt] of receipts.entries()) {
+      if (this.#addReceipt.run(floorKey, ...valuesOf("receipts", receiptRowOf(receipt))).changes === 1) continue;
+      this.#removeReceipts(receipts.slice(0, index));
+      return false;
+    }
+    return true;
+  }
+
+  #removeReceipts(receipts: readonly Receipt[]): void {
+    for (const { caller, commandId } of receipts) this.#removeReceipt.run(caller, commandId);
+  }
+
+  #writeSessions(sessions: readonly SessionSqlRow[], stored: StoredSessions, floorKey: number): SessionKeys {
+    const keys = new Map<SessionId, number>();
+    for (const row of sessions) keys.set(row.id, this.#sessions.put(row, stored.get(row.id), floorKey));
+    return (id) => {
+      const known = keys.get(id);
+      if (known !== undefined) return known;
+      const session = this.#sessions.find(id);
+      // W5.
+      if (session?.floorKey !== floorKey) throw new Error(`there is no session ${id} on this floor`);
+      keys.set(id, session.key);
+      return session.key;
+    };
+  }
+
+  #writeEvents({ events, messages }: FloorChange, floorKey: number, sessionKeys: SessionKeys): void {
+    const texts = textsOf(messages, (sessionId, id) => this.#messages.keyOf(sessionKeys(sessionId), id)!);
+    for (const event of events) {
+      const { sessionId } = event;
+      if (sessionId === undefined) this.#events.add(event, floorKey, null, []);
+      else this.#events.add(event, floorKey, sessionKeys(sessionId), texts.get(sessionId) ?? []);
+    }
+  }
+
+  /** What no other row of the change needs: effects, deleted sessions, and the notices of webhooks after them (W9). */
+  #writeEnds({ effectsRemoved, effectsAdded, deleted, notices }: FloorChange, floorKey: number): void {
+    for (const id of effectsRemoved) this.#removeEffect.run(id);
+    for (const effect of effectsAdded) {
+      this.#addEffect.run(floorKey, floorHash(effect.floorId), ...valuesOf("effects", effectRowOf(effect)));
+    }
+    for (const each of deleted) {
+      this.#sessions.remove(each, floorKey);
+      this.#notices.removeLanes(each.sessionId);
+    }
+    if (notices) for (const notice of notices) this.#notices.add(notice, floorKey);
+  }
 }
+
+/** The version of a floor's row after a change, and the other columns that it sets, as the statements list them. */
+const floorValues = (change: FloorChange) =>
+  [change.expected + 1, ...valuesOf("floors", floorRowOf(change)), change.rings ?? null] as const;
