@@ -4,7 +4,8 @@
  */
 
 import { jsonInOneLine } from "../shared/text.ts";
-import type { EventType, LogEntry } from "./event.ts";
+import { type EventType, type LogEntry, type LoggedType, type Subject, storedSubject } from "./event.ts";
+import type { FloorSeq, Seq, SessionId } from "./ids.ts";
 
 const DATA = "data: ";
 
@@ -46,6 +47,22 @@ function timestampOf(at: number): string {
 /** JSON as a frame, with a position in front where one is given. */
 export const dataFrame = (json: string, id?: string): string =>
   `${id === undefined ? "" : idLine(id)}${DATA}${jsonInOneLine(json)}\n\n`;
+
+/** A logged event in transit: its routing fields, and its frame without a position (`data: …` and the blank line). */
+export interface WireEntry {
+  floorSeq: FloorSeq;
+  sessionId?: SessionId | undefined;
+  seq?: Seq | undefined;
+  type: LoggedType;
+  subject?: Subject | undefined;
+  frame: Frame;
+}
+
+/** Encode an entry for transit. For entries from the store, the subject is derived from the data. */
+export function toWire(entry: LogEntry): WireEntry {
+  const { floorSeq, sessionId, seq, type } = entry;
+  return { floorSeq, sessionId, seq, type, subject: storedSubject(entry), frame: dataFrame(envelopeJson(entry)) };
+}
 
 /** Parse the JSON of a frame without a position. */
 export function parseFrame(frame: Frame): unknown {

@@ -1,18 +1,11 @@
 // Rule C22 of docs/inside/correctness.md.
 import type { Bus } from "../../bus/bus.ts";
 import type { LIVE_EVENTS } from "../../protocol/event.ts";
-import { dataFrame, envelopeJson } from "../../protocol/frames.ts";
+import { dataFrame, envelopeJson, toWire, type WireEntry } from "../../protocol/frames.ts";
 import type { SessionId } from "../../protocol/ids.ts";
 import { writeMessage } from "../../protocol/internal/bus-message.ts";
 import { type Alarm, alarmOf, type RunEffect } from "../../protocol/internal/effect.ts";
-import {
-  encodeFloorMessage,
-  type FloorMessage,
-  floorTopic,
-  runTopic,
-  toWire,
-  type WireEntry,
-} from "../../protocol/internal/floor-message.ts";
+import { encodeFloorMessage, type FloorMessage, floorTopic, runTopic } from "../../protocol/internal/floor-message.ts";
 import { flow } from "../../shared/flow.ts";
 import type { Clock } from "../../shared/ports/clock.ts";
 import type { Logger } from "../../shared/ports/logger.ts";

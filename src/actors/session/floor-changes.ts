@@ -205,22 +205,18 @@ export function endLife(step: SessionStep): void {
   stopCompeting(step);
 }
 
+/**
+ * The session has no place on the floor any more. It tells the arbiter in a step of its own (`reportLeft`), after this
+ * transition: the arbiter may resume another session at once, and no two are active at the same time (invariant 1).
+ */
 function stopCompeting(step: SessionStep): void {
   step.context.waitsSince = undefined;
   step.context.request = undefined;
   endLease(step);
-  leave(step);
-}
-
-/**
- * Report it to the arbiter after the session's own transition: the arbiter may resume another session at once, and no
- * two are active at the same time (invariant 1).
- */
-function leave(step: SessionStep): void {
   step.toSelf.push({ type: "leave", given: step.given });
 }
 
-/** Report to the arbiter that the session no longer competes. */
-export function notifyArbiter(step: SessionStep): void {
+/** The transition with which the session stopped competing is over, so its place may go to another one. */
+export function reportLeft(step: SessionStep): void {
   step.toArbiter.push({ type: "left", sessionId: step.context.id, given: step.given });
 }

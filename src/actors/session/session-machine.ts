@@ -10,9 +10,9 @@ import {
   leaveQueue,
   loseFloor,
   missTime,
-  notifyArbiter,
   pauseAgain,
   queueUp,
+  reportLeft,
   requestFloor,
   stayPaused,
   stopWaiting,
@@ -185,7 +185,7 @@ const machine = setup({
     applyReport: does<"run.report">(applyReport),
     answerStill: does<"run.still">(answerStill),
     summarize: does<"session.summarize">(summarize),
-    notifyArbiter: does<"leave">(notifyArbiter),
+    reportLeft: does<"leave">(reportLeft),
     handleDue: does<"due">(handleDueOfSession),
     update: does<"session.update">(update),
     switchAgent: does<"session.switch_agent">(switchAgent),
@@ -261,7 +261,7 @@ export const sessionMachine = machine.createMachine({
   id: "session",
   type: "parallel",
   context: ({ input }) => input.context,
-  on: { leave: { actions: "notifyArbiter" } },
+  on: { leave: { actions: "reportLeft" } },
   states: {
     lifecycle: {
       initial: "entering",

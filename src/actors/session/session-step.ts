@@ -83,7 +83,7 @@ export type InternalEvent = Timely<
   | ({ type: "yield" } & Leaving)
   | ({ type: "archive" } & Leaving)
   | ({ type: "expire" } & Leaving)
-  /** The session has lost or left the floor, and reports it to the arbiter. */
+  /** The session has stopped competing with the step before: it tells the arbiter now (`left`). */
   | { type: "leave" }
   | DueEvent
 >;

@@ -4,9 +4,8 @@ import type { Bus } from "../../bus/bus.ts";
 import { type Catalog, listAgents } from "../../config/catalog/catalog.ts";
 import { AppError } from "../../protocol/errors.ts";
 import type { ByeReason } from "../../protocol/event.ts";
-import { positionedFrame } from "../../protocol/frames.ts";
+import { positionedFrame, toWire } from "../../protocol/frames.ts";
 import { type FloorId, Name, SessionId } from "../../protocol/ids.ts";
-import { toWire } from "../../protocol/internal/floor-message.ts";
 import {
   type ConnectionPosition,
   DELETED_INCARNATION,

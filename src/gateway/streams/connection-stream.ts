@@ -2,11 +2,10 @@
 import type { Bus, Subscription } from "../../bus/bus.ts";
 import { BOUNDS } from "../../config/bounds.ts";
 import { AppError } from "../../protocol/errors.ts";
-import { dataFrame, positionedFrame } from "../../protocol/frames.ts";
+import { dataFrame, positionedFrame, toWire } from "../../protocol/frames.ts";
 import type { ConnectionId, FloorId, Seq, SessionId } from "../../protocol/ids.ts";
 import { readMessage } from "../../protocol/internal/bus-message.ts";
 import { ConnectionMessage, connectionTopic } from "../../protocol/internal/connection-message.ts";
-import { toWire } from "../../protocol/internal/floor-message.ts";
 import { type ConnectionPosition, connectionPosition } from "../../protocol/position.ts";
 import type { AgentInfo } from "../../protocol/session.ts";
 import type { LogThrottle } from "../../shared/log-throttle.ts";

@@ -2,15 +2,9 @@
 import type { Bus, Subscription } from "../../bus/bus.ts";
 import { BOUNDS } from "../../config/bounds.ts";
 import { type Delta, storedSubject } from "../../protocol/event.ts";
-import { type Frame, parseFrame } from "../../protocol/frames.ts";
+import { type Frame, parseFrame, toWire, type WireEntry } from "../../protocol/frames.ts";
 import type { FloorId, FloorSeq, SessionId } from "../../protocol/ids.ts";
-import {
-  decodeFloorMessage,
-  type FloorMessage,
-  floorTopic,
-  toWire,
-  type WireEntry,
-} from "../../protocol/internal/floor-message.ts";
+import { decodeFloorMessage, type FloorMessage, floorTopic } from "../../protocol/internal/floor-message.ts";
 import type { Message } from "../../protocol/message.ts";
 import { flow } from "../../shared/flow.ts";
 import type { LoopBudget } from "../../shared/loop-budget.ts";

@@ -1,8 +1,7 @@
 import { BOUNDS } from "../../config/bounds.ts";
 import type { Delta, LogEntry } from "../../protocol/event.ts";
-import type { Frame } from "../../protocol/frames.ts";
+import { type Frame, toWire } from "../../protocol/frames.ts";
 import type { FloorSeq, SessionId } from "../../protocol/ids.ts";
-import { toWire } from "../../protocol/internal/floor-message.ts";
 import { type Draft, streamingMessage } from "./draft-board.ts";
 import { type FloorListener, type FollowedEntry, type Follower, follow } from "./follower.ts";
 import type { SseWriter } from "./sse-writer.ts";

@@ -1,6 +1,6 @@
-import { type LogEntry, type LoggedType, type Subject, storedSubject, type WrittenState } from "../event.ts";
-import { dataFrame, envelopeJson, type Frame } from "../frames.ts";
-import type { FloorId, FloorSeq, MessageId, RunId, Seq, SessionId } from "../ids.ts";
+import type { LoggedType, Subject, WrittenState } from "../event.ts";
+import type { Frame, WireEntry } from "../frames.ts";
+import type { FloorId, FloorSeq, MessageId, RunId, SessionId } from "../ids.ts";
 
 /**
  * A message on a floor's topic. The frame of an event is encoded once and passed to every reader without a copy: a
@@ -19,16 +19,6 @@ export type FloorMessage =
   /** A live event, which is not logged, for the connected readers of a session. */
   | { kind: "live"; floorId: FloorId; sessionId: SessionId; frame: Frame };
 
-/** A logged event in transit: its routing fields, and its frame without a position (`data: …` and the blank line). */
-export interface WireEntry {
-  floorSeq: FloorSeq;
-  sessionId?: SessionId | undefined;
-  seq?: Seq | undefined;
-  type: LoggedType;
-  subject?: Subject | undefined;
-  frame: Frame;
-}
-
 /** The topic of all events of a floor (rule C17). */
 export const floorTopic = (epoch: string, floorId: FloorId): string => `${epoch}.floor.${floorId}`;
 
@@ -39,12 +29,6 @@ export const runTopic = (epoch: string, runId: string): string => `${epoch}.run.
 export const homeTopic = (epoch: string, home: string): string => `${epoch}.home.${home}`;
 
 const NEWLINE = 10;
-
-/** Encode an entry for transit. For entries from the store, the subject is derived from the data. */
-export function toWire(entry: LogEntry): WireEntry {
-  const { floorSeq, sessionId, seq, type } = entry;
-  return { floorSeq, sessionId, seq, type, subject: storedSubject(entry), frame: dataFrame(envelopeJson(entry)) };
-}
 
 /** A subject as one string. The event's type determines its kind. */
 function subjectText(subject: Subject | undefined): string | null {

@@ -17,9 +17,8 @@ import {
 import { type Stream, Streams } from "../../../src/gateway/streams/open-streams.ts";
 import { SseWriter } from "../../../src/gateway/streams/sse-writer.ts";
 import { AppError } from "../../../src/protocol/errors.ts";
-import { positionedFrame } from "../../../src/protocol/frames.ts";
+import { positionedFrame, toWire } from "../../../src/protocol/frames.ts";
 import type { ConnectionId, FloorId, SessionId } from "../../../src/protocol/ids.ts";
-import { toWire } from "../../../src/protocol/internal/floor-message.ts";
 import { type ConnectionPosition, logPosition, parseConnectionPosition } from "../../../src/protocol/position.ts";
 import { LogThrottle } from "../../../src/shared/log-throttle.ts";
 import type { Clock } from "../../../src/shared/ports/clock.ts";

@@ -1,8 +1,8 @@
 import type { Bus } from "../../../src/bus/bus.ts";
 import type { LogEntry } from "../../../src/protocol/event.ts";
-import { dataFrame, envelopeJson } from "../../../src/protocol/frames.ts";
+import { dataFrame, envelopeJson, toWire } from "../../../src/protocol/frames.ts";
 import type { MessageId, RunId, SessionId } from "../../../src/protocol/ids.ts";
-import { encodeFloorMessage, floorTopic, toWire } from "../../../src/protocol/internal/floor-message.ts";
+import { encodeFloorMessage, floorTopic } from "../../../src/protocol/internal/floor-message.ts";
 import { type Message, masterRef } from "../../../src/protocol/message.ts";
 import type { Session } from "../../../src/protocol/session.ts";
 import type { LogSlice, Store } from "../../../src/store/store.ts";

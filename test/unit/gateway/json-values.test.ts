@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { hasMoreValues } from "../../../src/gateway/http/json-values.ts";
+import { hasMoreValues } from "../../../src/gateway/http/json-bodies.ts";
 
 /** The values of a parsed JSON text, nested ones included. */
 function countValues(value: unknown): number {

@@ -1,13 +1,12 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { LogEntry, LoggedType, Subject } from "../../../src/protocol/event.ts";
-import { dataFrame, parseFrame, positionedFrame } from "../../../src/protocol/frames.ts";
+import { dataFrame, parseFrame, positionedFrame, toWire } from "../../../src/protocol/frames.ts";
 import type { FloorId, MessageId, RunId, SessionId } from "../../../src/protocol/ids.ts";
 import {
   decodeFloorMessage,
   encodeFloorMessage,
   type FloorMessage,
-  toWire,
 } from "../../../src/protocol/internal/floor-message.ts";
 
 const floorId = "u:ann" as FloorId;
