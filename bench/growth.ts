@@ -91,8 +91,8 @@ async function fill(file: string, sessions: number): Promise<void> {
       messages: [],
       logs: [],
       events: [],
-      effectsAdded: [],
-      effectsRemoved: [],
+      runRequestsAdded: [],
+      runRequestsRemoved: [],
       receipts: [],
       deleted: [],
     };

@@ -2,10 +2,10 @@ import type { Catalog } from "../config/catalog/catalog.ts";
 import type { SpentBudget } from "../protocol/budget.ts";
 import type { ErrorCode } from "../protocol/errors.ts";
 import type { LoggedData, LoggedType } from "../protocol/event.ts";
-import type { AgentId, EffectId, MessageId, RequestId, RunId, SessionId } from "../protocol/ids.ts";
-import type { RunEffect } from "../protocol/internal/effect.ts";
+import type { AgentId, MessageId, RequestId, RunId, RunRequestId, SessionId } from "../protocol/ids.ts";
 import type { Accepted, Reply } from "../protocol/internal/reply.ts";
 import type { RunSignal } from "../protocol/internal/run.ts";
+import type { RunRequest } from "../protocol/internal/run-request.ts";
 import type { FinishReason, LogLine, Message, MessageStatus, Played, Usage } from "../protocol/message.ts";
 import type { FloorTime } from "../shared/floor-time.ts";
 
@@ -26,7 +26,7 @@ export interface Given extends DeadlineSources {
   readonly lateMs?: number;
   /** Turns that may not begin, because their commit would exceed a budget; absent if there are none. */
   readonly refused?: ReadonlyMap<RunId, BudgetRefusal> | undefined;
-  /** Unique per applied command. Ids of effects are made from it, so that each is used once (rule C7). */
+  /** Unique per applied command. Ids of run requests are made from it, so that each is used once (rule C7). */
   readonly stamp: string;
 }
 
@@ -96,8 +96,8 @@ export type Fact =
   | { type: "draft.append"; sessionId: SessionId; messageId: MessageId; offset: number; text: string }
   | { type: "draft.close"; sessionId: SessionId; messageId: MessageId; close: DraftClose }
   | { type: "log"; sessionId: SessionId; messageId: MessageId; runId: RunId; line: LogLine }
-  | { type: "effect.add"; effect: RunEffect }
-  | { type: "effect.remove"; id: EffectId }
+  | { type: "run_request.add"; request: RunRequest }
+  | { type: "run_request.remove"; id: RunRequestId }
   | { type: "signal"; runId: RunId; signal: RunSignal }
   /** A session's lease ran out. */
   | { type: "lease.lapsed" }
@@ -124,9 +124,9 @@ export interface DraftClose {
   usage?: Usage | undefined;
 }
 
-/** The id of an effect of this command; `about` distinguishes several of one kind. */
-export function effectId(given: Given, kind: string, about: string): EffectId {
-  return `${given.stamp}.${kind}.${about}` as EffectId;
+/** The id of a run request of this command; `about` distinguishes several of one kind. */
+export function runRequestId(given: Given, kind: string, about: string): RunRequestId {
+  return `${given.stamp}.${kind}.${about}` as RunRequestId;
 }
 
 export function accept(reply: Omit<Accepted, "ok">): Fact {

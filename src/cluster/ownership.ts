@@ -39,7 +39,7 @@ export interface OwnershipOptions {
   leaseMs: number;
   /** Serve the commands that arrive on the topic of a partition. */
   serve: (topic: string) => Promise<Subscription>;
-  /** Called when this node has gained partitions, whose effects must be armed (rule C8). */
+  /** Called when this node has gained partitions, whose run requests must be armed (rule C8). */
   onGained: () => void;
   log: Logger;
 }

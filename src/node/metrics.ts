@@ -329,7 +329,7 @@ export class Metrics implements HostMetrics, WorkerMetrics {
     this.#slowReaders.inc();
   }
 
-  effectNotQueued(): void {
+  notQueued(): void {
     this.#notQueued.inc();
   }
 

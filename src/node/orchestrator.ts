@@ -36,8 +36,8 @@ export interface OrchestratorOptions {
 }
 
 /**
- * The part of a node that owns floors: it executes commands, arms effects and alarms, sends the notices of webhooks,
- * and prunes expired data.
+ * The part of a node that owns floors: it executes commands, arms run requests and alarms, sends the notices of
+ * webhooks, and prunes expired data.
  */
 export class Orchestrator {
   readonly #deployment: Deployment;
@@ -98,7 +98,7 @@ export class Orchestrator {
       send: mailbox.send,
       sendTimeoutMs: settings.commandDeadlineMs,
       floorHashes: () => this.#ownership?.ownedHashes(),
-      onNotQueued: () => metrics.effectNotQueued(),
+      onNotQueued: () => metrics.notQueued(),
       log,
     });
     this.#retention = new Retention({
@@ -143,7 +143,7 @@ export class Orchestrator {
       });
     mailbox.serve(this.#host.dispatch, (floorId) => this.#serves(floorId));
     clock.onJump((byMs) => this.#onJump(byMs, log));
-    // Redis may have come back empty, without the effects armed before; arming an effect twice is harmless.
+    // Redis may have come back empty, without the run requests armed before; arming one twice is harmless.
     bus.onRecovered(() => this.#armer.sweep());
   }
 

@@ -86,7 +86,7 @@ export class PlayedTurns {
   /** Do what workers do after these facts, and note which turns go on from now. */
   serve(facts: readonly TimedFact[]): void {
     for (const { fact } of facts) {
-      if (fact.type === "effect.add" && !fact.effect.purpose) this.#sendIfAny(this.#floor.claimOf(fact.effect));
+      if (fact.type === "run_request.add" && !fact.request.purpose) this.#sendIfAny(this.#floor.claimOf(fact.request));
       else if (fact.type === "signal" && fact.signal.signal === "stop")
         this.#sendIfAny(this.#floor.stopReportOf(fact.runId));
     }

@@ -553,7 +553,7 @@ class Simulation {
     for (const { fact } of facts) {
       if (fact.type === "event" && fact.event.type === "session_created")
         this.#takeOccurrence(fact.event.data as Session);
-      else if (fact.type === "effect.add" && !fact.effect.purpose) this.#claim(fact.effect, floor);
+      else if (fact.type === "run_request.add" && !fact.request.purpose) this.#claim(fact.request, floor);
       else if (fact.type === "signal" && fact.signal.signal === "stop") this.#confirmStop(fact.runId);
     }
     this.#follow();

@@ -28,12 +28,12 @@ export type RunId = z.infer<typeof RunId>;
 export const RequestId = z.string().regex(ID).brand<"RequestId">();
 export type RequestId = z.infer<typeof RequestId>;
 
-/** The id of an effect: a run that a worker is to do. Each request for one gets a new id (rule C7). Contains no `:`. */
-export const EffectId = z
+/** The id of a run request; each has a new one (rule C7). Contains no `:`. */
+export const RunRequestId = z
   .string()
   .regex(/^[A-Za-z0-9_.-]{1,128}$/)
-  .brand<"EffectId">();
-export type EffectId = z.infer<typeof EffectId>;
+  .brand<"RunRequestId">();
+export type RunRequestId = z.infer<typeof RunRequestId>;
 
 export const CommandId = z.string().regex(VISIBLE, "1 to 128 visible characters").brand<"CommandId">();
 export type CommandId = z.infer<typeof CommandId>;

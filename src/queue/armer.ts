@@ -1,18 +1,18 @@
 // Rules C8 and C37 of docs/inside/correctness.md.
 import type { FloorId } from "../protocol/ids.ts";
 import type { Envelope } from "../protocol/internal/command.ts";
-import { type Alarm, alarmOf, type RunEffect } from "../protocol/internal/effect.ts";
 import type { Reply } from "../protocol/internal/reply.ts";
+import { type Alarm, alarmOf, type RunRequest } from "../protocol/internal/run-request.ts";
 import { LogThrottle } from "../shared/log-throttle.ts";
 import type { Clock, Timer } from "../shared/ports/clock.ts";
 import type { Logger } from "../shared/ports/logger.ts";
 import { sleep } from "../shared/waiting.ts";
-import type { DueQuery, EffectStore, ViewStore } from "../store/store.ts";
+import type { DueQuery, RunRequestStore, ViewStore } from "../store/store.ts";
 import type { Queued, RunQueue } from "./run-queue.ts";
 
 /** The interval between two sweeps, in ms. Each sweep arms only what is due soon (rules C8 and C9). */
 const SWEEP_MS = 10_000;
-/** Effects, or floors, per read from the store. */
+/** Run requests, or floors, per read from the store. */
 const PAGE = 1_000;
 /** Floors per read when a new catalogue has come. */
 const VISITED = 200;
@@ -27,7 +27,7 @@ const LOOK_MS = 20;
 const GIVE_WAY_MS = 1_000;
 
 export interface ArmerOptions {
-  store: EffectStore & Pick<ViewStore, "listFloors">;
+  store: RunRequestStore & Pick<ViewStore, "listFloors">;
   queue: RunQueue;
   /** Its time is the floors'. */
   clock: Clock;
@@ -43,18 +43,18 @@ export interface ArmerOptions {
   sendTimeoutMs: number;
   /** Unanswered commands of this node's floors, alarms included. */
   unansweredCount: () => number;
-  /** The hashes of the floors whose effects and alarms this node arms (rule C8). Absent or undefined: all floors. */
+  /** The hashes of the floors whose runs and alarms this node arms (rule C8). Absent or undefined: all floors. */
   floorHashes?: () => readonly number[] | undefined;
-  /** Called when the queue did not take an effect or an alarm; the next sweep adds it again. */
+  /** Called when the queue did not take a run request or an alarm; the next sweep adds it again. */
   onNotQueued?: () => void;
   log: Logger;
 }
 
 /**
- * Ensures that committed effects are carried out and that alarms come: it queues those of a commit at once, and a
- * periodic sweep queues what a crash, a full queue or a lost job has left behind. The store keeps an effect until its
- * outcome is committed, and an alarm until its floor has caught up, so arming one twice is harmless and missing it
- * costs one sweep.
+ * Ensures that committed run requests are carried out and that alarms come: it queues those of a commit at once, and a
+ * periodic sweep queues what a crash, a full queue or a lost job has left behind. The store keeps a run request until
+ * the run's outcome is committed, and an alarm until its floor has caught up, so arming one twice is harmless and
+ * missing it costs one sweep.
  */
 export class Armer {
   readonly #options: ArmerOptions;
@@ -92,7 +92,7 @@ export class Armer {
     await this.#stopFiring?.();
   }
 
-  /** Queue an effect or an alarm that was committed, if it is due soon. */
+  /** Queue a run request or an alarm that was committed, if it is due soon. */
   arm(queued: Queued): void {
     if (this.#isStopped || queued.dueAt > this.#armedUntil) return;
     // When the queue is full, the next sweep adds it.
@@ -153,9 +153,9 @@ export class Armer {
     this.#armedUntil = clock.now() + 2 * SWEEP_MS;
     try {
       // Runs first: there may be a crowd of alarms.
-      await this.#armAll<RunEffect>(
-        (query) => store.dueEffects(query),
-        (effect) => effect,
+      await this.#armAll<RunRequest>(
+        (query) => store.dueRunRequests(query),
+        (runRequest) => runRequest,
       );
       await this.#armAll<{ id: FloorId; dueAt: number }>(
         (query) => store.dueAlarms(query),
@@ -165,7 +165,7 @@ export class Armer {
       for (const id of (await lateRings?.(2 * SWEEP_MS, PAGE)) ?? []) await this.#add(alarmOf(id, clock.now()));
     } catch (error) {
       if (!this.#sweepNotes.isDue(clock.now())) return;
-      log.warn({ err: error }, "effects and alarms could not be armed; the next sweep retries");
+      log.warn({ err: error }, "run requests and alarms could not be armed; the next sweep retries");
     }
   }
 

@@ -1,16 +1,16 @@
 // Rule C7 of docs/inside/correctness.md.
 import type { Job, Queue } from "bullmq";
 import type { Redis } from "ioredis";
-import type { Alarm } from "../protocol/internal/effect.ts";
+import type { Alarm } from "../protocol/internal/run-request.ts";
 import { within } from "../shared/waiting.ts";
 import { BullmqWork, type BullmqWorkOptions } from "./bullmq-work.ts";
 import type { Handler, Queued, WaitingRuns } from "./run-queue.ts";
 
 /** The number of queue events that Redis keeps, for inspection with BullMQ's tools. */
 const KEPT_EVENTS = 1_000;
-/** BullMQ serves jobs without a priority first, then 1, then higher numbers: the reverse of an effect's priority. */
+/** BullMQ serves jobs without a priority first, then 1, then higher numbers: the reverse of a run's priority. */
 const LAST_PRIORITY = 101;
-/** An effect that is added again this long after it was due may be delayed in Redis by a wrong clock, in ms. */
+/** A run request that is added again this long after it was due may be delayed in Redis by a wrong clock, in ms. */
 const LATE_MS = 1_000;
 /** Jobs at each end of those that wait, of which the oldest is looked for. */
 const LOOKED_AT = 99;

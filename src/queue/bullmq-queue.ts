@@ -3,7 +3,7 @@ import { type RedisOptions, readRedisAddresses } from "../bus/redis-address.ts";
 import { connectRedis, redisReasonOf } from "../bus/redis-client.ts";
 import { AppError } from "../protocol/errors.ts";
 import type { FloorId } from "../protocol/ids.ts";
-import type { Alarm } from "../protocol/internal/effect.ts";
+import type { Alarm } from "../protocol/internal/run-request.ts";
 import type { Clock, Timer } from "../shared/ports/clock.ts";
 import type { Logger } from "../shared/ports/logger.ts";
 import { RecentMap } from "../shared/recent-map.ts";
@@ -11,8 +11,8 @@ import { BullmqKindQueue } from "./bullmq-kind-queue.ts";
 import type { Handler, Processing, Queued, RunQueue, WaitingRuns } from "./run-queue.ts";
 
 /**
- * Redis counts as away when it has answered nothing in two checks in a row, this many ms apart; the effect is then left
- * to the next sweep. One check is not enough: a busy process reads answers late.
+ * Redis counts as away when it has answered nothing in two checks in a row, this many ms apart; what was to be added is
+ * then left to the next sweep. One check is not enough: a busy process reads answers late.
  */
 const LOOK_MS = 400;
 const MISSED = 2;
@@ -97,7 +97,8 @@ class BullmqQueue implements RunQueue {
 
   async add(queued: Queued): Promise<void> {
     if (this.#isClosed) throw new AppError("unavailable");
-    if (this.#adding >= MAX_ADDING) throw new AppError("unavailable", "too many effects are waiting for the run queue");
+    if (this.#adding >= MAX_ADDING)
+      throw new AppError("unavailable", "too many runs and alarms are waiting for the run queue");
     this.#adding += 1;
     const added = this.#queues[queued.kind].add(queued, this.#replacedBy(queued)).finally(() => {
       this.#adding -= 1;

@@ -141,7 +141,7 @@ export class BullmqWork implements Processing {
     try {
       await handler(job.data);
     } catch {
-      // The handler logs its own failures; the store still has the effect.
+      // The handler logs its own failures; the store still has the run request.
     } finally {
       this.#underWay -= 1;
       this.#unreported.add(job.id!);

@@ -1,19 +1,20 @@
 import { AppError } from "../protocol/errors.ts";
-import type { EffectId, FloorId } from "../protocol/ids.ts";
+import type { FloorId } from "../protocol/ids.ts";
+import type { Alarm } from "../protocol/internal/run-request.ts";
 import type { Clock, Timer } from "../shared/ports/clock.ts";
 import { TransientMap } from "../shared/transient-map.ts";
 import type { Handler, Processing, Queued, RunQueue, WaitingRuns } from "./run-queue.ts";
 
 /** The maximum of runs in memory, and of alarms; further ones wait in the store for the next sweep. */
 const MAX_QUEUED = 10_000;
-/** The maximum of `setTimeout`. The armer never adds an effect that far ahead (rule C9). */
+/** The maximum of `setTimeout`. The armer never adds a run request that far ahead (rule C9). */
 const MAX_DELAY_MS = 2_147_483_647;
 
 interface KindQueue {
   /** What is due, in the order in which it became due. */
   ready: Queued[];
   /** Everything in the queue, by id: not yet due (with its timer), ready, or being handled. */
-  readonly known: TransientMap<EffectId, { timer: Timer | undefined }>;
+  readonly known: TransientMap<Queued["id"], { timer: Timer | undefined }>;
   handler?: Handler | undefined;
   concurrency: number;
   underWay: number;
@@ -21,12 +22,12 @@ interface KindQueue {
   onIdle?: (() => void) | undefined;
 }
 
-/** The run queue of one process. Its contents are lost with the process; the store still has every effect. */
+/** The run queue of one process. Its contents are lost with the process; the store still has every run request. */
 export class MemoryQueue implements RunQueue {
   readonly #clock: Clock;
   readonly #queues: Record<Queued["kind"], KindQueue> = { run: newKindQueue(), alarm: newKindQueue() };
   /** The alarm of each floor that is not due yet. */
-  readonly #alarms = new TransientMap<FloorId, { id: EffectId }>();
+  readonly #alarms = new TransientMap<FloorId, { id: Alarm["id"] }>();
   #isClosed = false;
 
   /** @param clock its time is the floors' */
@@ -127,7 +128,7 @@ export class MemoryQueue implements RunQueue {
     try {
       await handler(queued);
     } catch {
-      // The handler logs its own failures; the store still has the effect.
+      // The handler logs its own failures; the store still has the run request.
     } finally {
       queue.known.delete(queued.id);
       queue.underWay -= 1;

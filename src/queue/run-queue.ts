@@ -1,7 +1,7 @@
-import type { Alarm, RunEffect } from "../protocol/internal/effect.ts";
+import type { Alarm, RunRequest } from "../protocol/internal/run-request.ts";
 
 /** What waits in the queue. */
-export type Queued = RunEffect | Alarm;
+export type Queued = RunRequest | Alarm;
 export type Handler = (queued: Queued) => Promise<void>;
 
 /**

@@ -5,10 +5,10 @@ import type { Bus } from "../bus/bus.ts";
 import { AppError } from "../protocol/errors.ts";
 import { dataFrame, envelopeJson } from "../protocol/frames.ts";
 import type { MessageId, SessionId } from "../protocol/ids.ts";
-import type { RunEffect } from "../protocol/internal/effect.ts";
 import { encodeFloorMessage, floorTopic } from "../protocol/internal/floor-message.ts";
 import type { RunFailure } from "../protocol/internal/node-report.ts";
 import type { RunOutcome, RunTask, TurnTask } from "../protocol/internal/run.ts";
+import type { RunRequest } from "../protocol/internal/run-request.ts";
 import { inTurnOrder } from "../protocol/turn-order.ts";
 import { flow } from "../shared/flow.ts";
 import type { Clock } from "../shared/ports/clock.ts";
@@ -119,11 +119,11 @@ interface DriverWiring {
 
 /** The driver of an attempt: it reads images from the store, and streams deltas to the readers of the run's floor. */
 export function makeDriver(
-  effect: RunEffect,
+  runRequest: RunRequest,
   { bus, store, clock, newId, home, log }: DriverWiring,
   attempt: Pick<RunDriverOptions, "agent" | "work" | "send" | "onHold" | "onWait">,
 ): RunDriver {
-  const { sessionId, floorId } = effect;
+  const { sessionId, floorId } = runRequest;
   const topic = floorTopic(store.epoch, floorId);
   return new RunDriver({
     ...attempt,
@@ -131,7 +131,7 @@ export function makeDriver(
     clock,
     newId,
     home,
-    log: withFields(log, { ...runFields(effect), attempt: attempt.work.request.attempt }),
+    log: withFields(log, { ...runFields(runRequest), attempt: attempt.work.request.attempt }),
     loadImage: async ({ hash }) => {
       const blob = await store.getBlob(sessionId, hash);
       if (!blob) throw new AppError("not_found", "The image was deleted.");
@@ -155,12 +155,12 @@ export function makeDriver(
  */
 export async function traceRun(
   tracer: Tracer | undefined,
-  effect: RunEffect,
+  runRequest: RunRequest,
   task: RunTask,
-  drive: (effect: RunEffect) => Promise<RunOutcome["kind"]>,
+  drive: (runRequest: RunRequest) => Promise<RunOutcome["kind"]>,
 ): Promise<void> {
-  const { trace, floorId, sessionId, runId } = effect;
-  if (!tracer || trace === undefined) return void (await drive(effect));
+  const { trace, floorId, sessionId, runId } = runRequest;
+  if (!tracer || trace === undefined) return void (await drive(runRequest));
   const span = tracer.begin("run", task.purpose ?? "run", trace, {
     "interlock.floor.id": floorId,
     "interlock.session.id": sessionId,
@@ -170,13 +170,13 @@ export async function traceRun(
   });
   let outcome: RunOutcome["kind"] = "lost";
   try {
-    outcome = await drive({ ...effect, trace: span.trace });
+    outcome = await drive({ ...runRequest, trace: span.trace });
   } finally {
     span.end({ "interlock.outcome": outcome }, outcome === "failed" || outcome === "lost" ? outcome : undefined);
   }
 }
 
 /** The fields of a run in a log line. */
-export const runFields = ({ floorId, sessionId, runId, trace }: RunEffect): object => {
+export const runFields = ({ floorId, sessionId, runId, trace }: RunRequest): object => {
   return { floorId, sessionId, runId, ...(trace !== undefined && { traceId: traceIdOf(trace) }) };
 };

@@ -3,10 +3,10 @@ import type { Bus } from "../bus/bus.ts";
 import type { RunId } from "../protocol/ids.ts";
 import { writeMessage } from "../protocol/internal/bus-message.ts";
 import type { Command } from "../protocol/internal/command.ts";
-import type { RunEffect } from "../protocol/internal/effect.ts";
 import { runTopic } from "../protocol/internal/floor-message.ts";
 import type { Reply } from "../protocol/internal/reply.ts";
 import type { RunSignal, RunTask } from "../protocol/internal/run.ts";
+import type { RunRequest } from "../protocol/internal/run-request.ts";
 import { flow } from "../shared/flow.ts";
 import type { Clock } from "../shared/ports/clock.ts";
 
@@ -21,8 +21,8 @@ export interface RunClaimOptions {
   newId: () => string;
   /** The name of this worker's node. */
   worker?: string | undefined;
-  /** Sends a command to the effect's floor. */
-  send: (effect: RunEffect, command: Command) => Promise<Reply>;
+  /** Sends a command to the run request's floor. */
+  send: (runRequest: RunRequest, command: Command) => Promise<Reply>;
 }
 
 /**
@@ -30,13 +30,13 @@ export interface RunClaimOptions {
  * its driver, and silence makes this claim the next attempt.
  * @returns undefined if the floor refuses
  */
-export async function requestTask(effect: RunEffect, options: RunClaimOptions): Promise<RunTask | undefined> {
-  const { sessionId, runId } = effect;
+export async function requestTask(runRequest: RunRequest, options: RunClaimOptions): Promise<RunTask | undefined> {
+  const { sessionId, runId } = runRequest;
   const { send, newId, worker } = options;
   const command = { type: "run.claim" as const, sessionId, runId, claimId: newId(), ...(worker && { worker }) };
-  let reply = await send(effect, { ...command, hasNoDriver: false });
+  let reply = await send(runRequest, { ...command, hasNoDriver: false });
   if (reply.ok && reply.isClaimed && !(await isDriven(runId, options))) {
-    reply = await send(effect, { ...command, hasNoDriver: true });
+    reply = await send(runRequest, { ...command, hasNoDriver: true });
   }
   const task = reply.ok ? reply.task : undefined;
   flow.onHop?.("claim", task ? `attempt ${task.attempt} of ${runId}` : `${runId} is not wanted`);

@@ -1,6 +1,6 @@
 // Rule C14 of docs/inside/correctness.md.
 import { type RunId, userOf } from "../protocol/ids.ts";
-import type { RunEffect } from "../protocol/internal/effect.ts";
+import type { RunRequest } from "../protocol/internal/run-request.ts";
 
 /** Runs that wait in the queues of all owners; further runs stay in the store until the next sweep. */
 const MAX_QUEUED_RUNS = 4_096;
@@ -19,13 +19,13 @@ export interface RunLimitsOptions {
   waitingPerOwner: number;
   waiting: number;
   /** Called when a run from a queue may be claimed. */
-  onRoom: (effect: RunEffect) => void;
+  onRoom: (runRequest: RunRequest) => void;
 }
 
 interface Owner {
   readonly key: string;
   readonly counts: Record<RunState, number>;
-  readonly queue: Map<RunId, RunEffect>;
+  readonly queue: Map<RunId, RunRequest>;
 }
 
 /**
@@ -60,22 +60,22 @@ export class RunLimits {
    * @returns false if the owner has no permit left, and the run waits in the owner's queue, unless the queues are full;
    *   or if too many summaries are being written
    */
-  reserve(effect: RunEffect): boolean {
-    const { runId, purpose } = effect;
+  reserve(runRequest: RunRequest): boolean {
+    const { runId, purpose } = runRequest;
     if (purpose) {
       if (this.#counts[purpose] >= MAX_SUMMARIES) return false;
       this.#runs.set(runId, { owner: undefined, state: purpose });
       this.#add(undefined, purpose, 1);
       return true;
     }
-    const key = keyOf(effect);
+    const key = keyOf(runRequest);
     const owner = key === undefined ? undefined : this.#ownerOf(key);
     if (owner && this.#roomOf(owner) <= 0) {
       if (!owner.queue.has(runId)) {
         if (this.#queued >= MAX_QUEUED_RUNS) return false;
         this.#queued += 1;
       }
-      owner.queue.set(runId, effect);
+      owner.queue.set(runId, runRequest);
       return false;
     }
     if (owner?.queue.delete(runId)) this.#queued -= 1;
@@ -141,15 +141,15 @@ export class RunLimits {
     if (!owner || owner.queue.size === 0) return;
     const room = Math.max(0, this.#roomOf(owner));
     const next = [...owner.queue.values()].sort((one, other) => other.priority - one.priority).slice(0, room);
-    for (const effect of next) {
-      owner.queue.delete(effect.runId);
+    for (const runRequest of next) {
+      owner.queue.delete(runRequest.runId);
       this.#queued -= 1;
-      this.#options.onRoom(effect);
+      this.#options.onRoom(runRequest);
     }
   }
 }
 
 /** The run's owner. Undefined for a session with its own floor while authentication is off. */
-function keyOf({ ownerId, floorId }: RunEffect): string | undefined {
+function keyOf({ ownerId, floorId }: RunRequest): string | undefined {
   return ownerId ?? userOf(floorId);
 }

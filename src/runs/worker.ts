@@ -6,11 +6,11 @@ import { AppError } from "../protocol/errors.ts";
 import type { AgentId, RunId } from "../protocol/ids.ts";
 import { readMessage, writeMessage } from "../protocol/internal/bus-message.ts";
 import type { Command, Envelope } from "../protocol/internal/command.ts";
-import { RunEffect } from "../protocol/internal/effect.ts";
 import { homeTopic, runTopic } from "../protocol/internal/floor-message.ts";
 import type { RunFailure } from "../protocol/internal/node-report.ts";
 import type { Reply } from "../protocol/internal/reply.ts";
 import { type RunOutcome, RunSignal, type RunTask } from "../protocol/internal/run.ts";
+import { RunRequest } from "../protocol/internal/run-request.ts";
 import type { Processing, RunQueue } from "../queue/run-queue.ts";
 import { flow } from "../shared/flow.ts";
 import type { Clock, Timer } from "../shared/ports/clock.ts";
@@ -67,7 +67,7 @@ export interface WorkerOptions {
   home?: string | undefined;
   log: Logger;
   metrics: WorkerMetrics;
-  /** Called when this worker has claimed a turn's run. `dueAt`: in ms of elapsed time, as effects have it. */
+  /** Called when this worker has claimed a turn's run. `dueAt`: in ms of elapsed time, as run requests have it. */
   onClaimed?: (dueAt: number) => void;
   /** Traces the runs that belong to a trace. */
   tracer?: Tracer | undefined;
@@ -116,7 +116,7 @@ export class Worker {
   constructor(options: WorkerOptions) {
     this.#options = options;
     // If the queue is full or unreachable, the next sweep offers the run again.
-    const onRoom = (effect: RunEffect) => void options.queue.add(effect).catch(() => {});
+    const onRoom = (runRequest: RunRequest) => void options.queue.add(runRequest).catch(() => {});
     this.#limits = new RunLimits({ ...options.limits, onRoom });
     const { bus, store, clock, newId, name: worker } = options;
     this.#claiming = {
@@ -125,7 +125,7 @@ export class Worker {
       clock,
       newId,
       worker,
-      send: (effect, command) => this.#send(effect, command),
+      send: (runRequest, command) => this.#send(runRequest, command),
     };
   }
 
@@ -136,7 +136,7 @@ export class Worker {
       const topic = homeTopic(store.epoch, home);
       this.#handedOver = await bus.subscribe(topic, (message) => this.#receiveHandedOver(message));
     }
-    this.#processing = await queue.process("run", (effect) => this.#handle(effect), { concurrency });
+    this.#processing = await queue.process("run", (runRequest) => this.#handle(runRequest), { concurrency });
   }
 
   /**
@@ -164,10 +164,10 @@ export class Worker {
   }
 
   /** Resolves when this worker is done with the run, with any outcome. */
-  async #handle(effect: RunEffect): Promise<void> {
-    const { runId } = effect;
-    flow.onHop?.("run", `${runId} of ${effect.sessionId}`);
-    if (this.#stopping.signal.aborted || this.#leavesToOthers(effect)) return;
+  async #handle(runRequest: RunRequest): Promise<void> {
+    const { runId } = runRequest;
+    flow.onHop?.("run", `${runId} of ${runRequest.sessionId}`);
+    if (this.#stopping.signal.aborted || this.#leavesToOthers(runRequest)) return;
     const before = this.#handled.get(runId);
     if (before) {
       // A running attempt needs no second one. But the floor may have given up an attempt that is being claimed or is
@@ -175,14 +175,14 @@ export class Worker {
       if (before.drive?.driver.isEnding !== false) before.isOfferedAgain = true;
       return;
     }
-    if (!this.#limits.reserve(effect)) return;
+    if (!this.#limits.reserve(runRequest)) return;
     this.#processing?.setConcurrency(this.#limits.concurrency);
     const handled: HandledRun = { isOfferedAgain: false, isOurs: false, signals: [] };
     this.#handled.set(runId, handled);
     try {
       for (const pauseMs of PAUSES_MS) {
         if (pauseMs > 0) await sleep(this.#options.clock, pauseMs, this.#stopping.signal).catch(() => {});
-        if (this.#stopping.signal.aborted || (await this.#tryToDrive(effect, handled, pauseMs === 0))) return;
+        if (this.#stopping.signal.aborted || (await this.#tryToDrive(runRequest, handled, pauseMs === 0))) return;
       }
     } finally {
       this.#handled.delete(runId);
@@ -192,8 +192,8 @@ export class Worker {
   }
 
   /** @returns false if the floor is unreachable for now */
-  async #tryToDrive(effect: RunEffect, handled: HandledRun, isFirst: boolean): Promise<boolean> {
-    const { runId } = effect;
+  async #tryToDrive(runRequest: RunRequest, handled: HandledRun, isFirst: boolean): Promise<boolean> {
+    const { runId } = runRequest;
     const { bus, store, log } = this.#options;
     let subscription: Subscription | undefined;
     try {
@@ -203,12 +203,12 @@ export class Worker {
       );
       do {
         handled.isOfferedAgain = false;
-        await this.#claimAndDrive(effect, handled);
+        await this.#claimAndDrive(runRequest, handled);
       } while (handled.isOfferedAgain && !this.#stopping.signal.aborted);
       return true;
     } catch (error) {
       const isPassing = !handled.isOurs && error instanceof AppError && error.code === "unavailable";
-      const facts = { err: error, ...runFields(effect) };
+      const facts = { err: error, ...runFields(runRequest) };
       if (!isPassing) log.warn(facts, "a run could not be driven; the next sweep offers it again");
       else if (isFirst) log.warn(facts, "a run could not be claimed; the worker tries again");
       return !isPassing;
@@ -218,38 +218,38 @@ export class Worker {
   }
 
   /** Do nothing if the floor refuses the claim. */
-  async #claimAndDrive(effect: RunEffect, handled: HandledRun): Promise<void> {
+  async #claimAndDrive(runRequest: RunRequest, handled: HandledRun): Promise<void> {
     const { onClaimed, tracer } = this.#options;
     handled.isOurs = false;
-    const task = await requestTask(effect, this.#claiming);
+    const task = await requestTask(runRequest, this.#claiming);
     if (!task) return;
     handled.isOurs = true;
-    if (!task.purpose) onClaimed?.(effect.dueAt);
-    await traceRun(tracer, effect, task, (traced) => this.#drive(traced, task, handled));
+    if (!task.purpose) onClaimed?.(runRequest.dueAt);
+    await traceRun(tracer, runRequest, task, (traced) => this.#drive(traced, task, handled));
   }
 
   /**
    * Whether to leave the run, for a while, to workers that have its agent or the disk with its conversation. The store
-   * keeps the effect, and the next sweep offers it again.
+   * keeps the run request, and the next sweep offers it again.
    */
-  #leavesToOthers(effect: RunEffect): boolean {
+  #leavesToOthers(runRequest: RunRequest): boolean {
     const { agents, clock, leaveToOthersMs = 0, home, bus, store } = this.#options;
-    if (clock.now() >= effect.dueAt + leaveToOthersMs) return false;
-    if (effect.home !== undefined && effect.home !== home) {
-      void bus.publish(homeTopic(store.epoch, effect.home), writeMessage(effect));
+    if (clock.now() >= runRequest.dueAt + leaveToOthersMs) return false;
+    if (runRequest.home !== undefined && runRequest.home !== home) {
+      void bus.publish(homeTopic(store.epoch, runRequest.home), writeMessage(runRequest));
       return true;
     }
-    return !agents.canRun(effect.agentId);
+    return !agents.canRun(runRequest.agentId);
   }
 
   /** Take a run that another worker passed on, because its conversation is stored on this worker's disk. */
   #receiveHandedOver(message: Uint8Array): void {
-    const effect = readMessage(RunEffect, message);
-    if (effect && this.#handled.size < this.#limits.concurrency) void this.#handle(effect);
+    const runRequest = readMessage(RunRequest, message);
+    if (runRequest && this.#handled.size < this.#limits.concurrency) void this.#handle(runRequest);
   }
 
   /** @returns the outcome as this worker saw it */
-  async #drive(effect: RunEffect, task: RunTask, handled: HandledRun): Promise<RunOutcome["kind"]> {
+  async #drive(runRequest: RunRequest, task: RunTask, handled: HandledRun): Promise<RunOutcome["kind"]> {
     const { agents, clock, metrics, store, home } = this.#options;
     const { agentId, purpose = "turn" } = task;
     const begunAt = clock.now();
@@ -260,17 +260,17 @@ export class Worker {
     };
     const found = agents.find(agentId);
     const agent = task.purpose && !found?.summarize ? undefined : found;
-    const work = agent && (await readWork(store, effect.sessionId, task, home));
+    const work = agent && (await readWork(store, runRequest.sessionId, task, home));
     // After its stop, the worker waits for no run that begins.
     if (!work || this.#stopping.signal.aborted) {
       const refusal = work ? GIVEN_BACK : runRefusalOf(task, agent !== undefined);
-      await this.#refuse(effect, task, refusal);
+      await this.#refuse(runRequest, task, refusal);
       return end(refusal.outcome.kind, refusal.failure);
     }
-    const driver = makeDriver(effect, this.#options, {
+    const driver = makeDriver(runRequest, this.#options, {
       agent,
       work,
-      send: (command) => this.#send(effect, command),
+      send: (command) => this.#send(runRequest, command),
       onHold: (isHeld) => this.#setHeld(drive, isHeld),
       onWait: () => this.#updateLimits(),
     });
@@ -289,14 +289,14 @@ export class Worker {
   }
 
   /** End a run without its agent. */
-  async #refuse(effect: RunEffect, task: RunTask, { outcome, failure }: RunRefusal): Promise<void> {
+  async #refuse(runRequest: RunRequest, task: RunTask, { outcome, failure }: RunRefusal): Promise<void> {
     const { runId, attempt, agentId } = task;
-    const { sessionId } = effect;
+    const { sessionId } = runRequest;
     if (failure) {
       const { errorCode: code, reason } = failure;
-      this.#options.log.warn({ ...runFields(effect), attempt, agentId, code, reason }, "a run failed");
+      this.#options.log.warn({ ...runFields(runRequest), attempt, agentId, code, reason }, "a run failed");
     }
-    await this.#send(effect, { type: "run.report", sessionId, runId, attempt, n: 1, parts: [], outcome });
+    await this.#send(runRequest, { type: "run.report", sessionId, runId, attempt, n: 1, parts: [], outcome });
   }
 
   #receive(handled: HandledRun, runId: RunId, message: Uint8Array): void {
@@ -346,7 +346,7 @@ export class Worker {
     this.#options.metrics.runsUnderWay(driven, this.#limits.count("held"), this.#limits.count("waiting"));
   }
 
-  #send({ floorId, trace }: RunEffect, command: Command): Promise<Reply> {
+  #send({ floorId, trace }: RunRequest, command: Command): Promise<Reply> {
     const { send, newId, clock, sendTimeoutMs } = this.#options;
     const timeoutAt = clock.now() + sendTimeoutMs;
     // `run.still` repeats often and changes nothing, so traces leave it out.

@@ -1,19 +1,19 @@
 import type { ConnectionId, FloorId, FloorSeq, MessageId, SessionId } from "../protocol/ids.ts";
-import type { RunEffect } from "../protocol/internal/effect.ts";
+import type { RunRequest } from "../protocol/internal/run-request.ts";
 import type { Message } from "../protocol/message.ts";
 import { floorList, sessionList, usageList } from "./lists.ts";
 import { readPage, weightOfFloor } from "./row-page.ts";
 import {
   type ConnectionSqlRow,
   connectionOf,
-  type EffectRow,
-  effectOf,
   type FloorListRow,
   floorOfRow,
   type LoadedRow,
   loadedSession,
   type MessageRow,
   messageOf,
+  type RunRequestRow,
+  runRequestOf,
   sessionOfRow,
   type ViewRow,
 } from "./rows.ts";
@@ -55,7 +55,7 @@ const MESSAGE = {
     SELECT s.id AS "sessionId", m.id, m.status, m.details, m.content
     FROM sessions s JOIN messages m USING (session_key) WHERE s.id = $1 AND m.id = $2`,
 };
-const DUE_EFFECTS = {
+const DUE_RUN_REQUESTS = {
   name: "due_effects",
   text: `
     SELECT e.id, f.id AS "floorId", e.due_at AS "dueAt", e.payload
@@ -121,8 +121,8 @@ export const commonReads = (db: Reader, wordHits: WordHits) => ({
     return row && messageOf(row);
   },
 
-  async dueEffects(query: DueQuery): Promise<RunEffect[]> {
-    return (await db.query<EffectRow>(DUE_EFFECTS, dueValues(query))).map(effectOf);
+  async dueRunRequests(query: DueQuery): Promise<RunRequest[]> {
+    return (await db.query<RunRequestRow>(DUE_RUN_REQUESTS, dueValues(query))).map(runRequestOf);
   },
 
   dueAlarms(query: DueQuery<FloorId>): Promise<{ id: FloorId; dueAt: number }[]> {

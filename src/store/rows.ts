@@ -3,7 +3,7 @@
 import type { LogEntry } from "../protocol/event.ts";
 import type { Reservation } from "../protocol/floor.ts";
 import type { AgentId, FloorId, MessageId, SessionId } from "../protocol/ids.ts";
-import type { RunEffect } from "../protocol/internal/effect.ts";
+import type { RunRequest } from "../protocol/internal/run-request.ts";
 import type { Message, MessageStatus } from "../protocol/message.ts";
 import type { Session } from "../protocol/session.ts";
 import { sessionJson } from "../protocol/session-json.ts";
@@ -99,14 +99,14 @@ export function detailsOf(message: Message): string {
   return JSON.stringify({ ...message, id: undefined, sessionId: undefined, status: undefined, content: undefined });
 }
 
-export interface EffectRow {
+export interface RunRequestRow {
   id: string;
   floorId: FloorId;
   dueAt: number;
   payload: string;
 }
 
-export function effectOf({ payload, ...wanted }: EffectRow): RunEffect {
+export function runRequestOf({ payload, ...wanted }: RunRequestRow): RunRequest {
   return { kind: "run", ...wanted, ...JSON.parse(payload) };
 }
 
@@ -205,7 +205,7 @@ export const tombstoneRowOf = ({ last, at }: DeletedSession): RowOf<"tombstones"
   return { deleted_at: at, ...eventRowOf(last), seq: last.seq ?? 0 };
 };
 
-export function effectRowOf({ id, floorId: _, kind: __, dueAt, ...payload }: RunEffect): RowOf<"effects"> {
+export function runRequestRowOf({ id, floorId: _, kind: __, dueAt, ...payload }: RunRequest): RowOf<"effects"> {
   return { id, due_at: dueAt, payload: JSON.stringify(payload) };
 }
 

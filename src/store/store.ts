@@ -4,15 +4,15 @@ import type { FloorState, Reservation } from "../protocol/floor.ts";
 import type {
   AgentId,
   ConnectionId,
-  EffectId,
   FloorId,
   FloorSeq,
   MessageId,
   RunId,
+  RunRequestId,
   Seq,
   SessionId,
 } from "../protocol/ids.ts";
-import type { RunEffect } from "../protocol/internal/effect.ts";
+import type { RunRequest } from "../protocol/internal/run-request.ts";
 import type { LogLine, Message, MessageStatus } from "../protocol/message.ts";
 import type { Session, SessionState } from "../protocol/session.ts";
 import type { RowOf } from "./columns.ts";
@@ -70,10 +70,10 @@ export interface ReceiptStore {
   newestReceipts(since: number, limit: number): Promise<NewReceipt[]>;
 }
 
-/** What is to be done at a time: the outbox of effects, and the floors' alarms. */
-export interface EffectStore {
-  /** The due effects, ordered by `dueAt` and id. */
-  dueEffects(query: DueQuery): Promise<RunEffect[]>;
+/** What is to be done at a time: the outbox of run requests, and the floors' alarms. */
+export interface RunRequestStore {
+  /** The due run requests, ordered by `dueAt` and id. */
+  dueRunRequests(query: DueQuery): Promise<RunRequest[]>;
   /** The floors whose alarm is due, ordered by it and their ids. */
   dueAlarms(query: DueQuery<FloorId>): Promise<{ id: FloorId; dueAt: number }[]>;
 }
@@ -272,7 +272,7 @@ export interface Store
   extends StoreSecret,
     FloorStore,
     ReceiptStore,
-    EffectStore,
+    RunRequestStore,
     NoticeStore,
     MessageStore,
     LogStore,
@@ -396,8 +396,8 @@ export interface FloorChange {
   messages: MessageWrite[];
   logs: LogLineWrite[];
   events: LogEntry[];
-  effectsAdded: RunEffect[];
-  effectsRemoved: EffectId[];
+  runRequestsAdded: RunRequest[];
+  runRequestsRemoved: RunRequestId[];
   receipts: Receipt[];
   deleted: DeletedSession[];
   /** What receivers of webhooks are to be sent, in order. Absent: nothing. */
@@ -493,7 +493,7 @@ export interface DeletedSession {
   at: number;
 }
 
-export interface DueQuery<Id extends string = EffectId> {
+export interface DueQuery<Id extends string = RunRequestId> {
   /** What is due at or before this time, in the floors' time, ms. */
   until: number;
   /** What comes after this one. */

@@ -114,6 +114,8 @@ const FORMER = [
   "LANES|(?:Bullmq|new)Lane\\w*|noticeHead|logNotices|isNoticed|onNotice",
   // A slot belongs to a connection. A run, a program or a request has a permit.
   "Binding|NO_BINDINGS|\\w*[iI]nSlots\\w*|slots(?=: Semaphore)",
+  // An effect is what a decision does to another session. A run request asks for a worker, a machine takes steps.
+  "(?:Run|Player)Effect|EffectId|dueEffects|effects(?:Added|Removed)|effectOf|dropEffect",
   // Rules decide who has the floor.
   "Rules",
   // Sessions are loaded and evicted, and become audible. What the host passes with a command is given.

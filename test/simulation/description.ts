@@ -18,11 +18,18 @@ function ofMail(text: string): string {
 }
 
 /** A short description of a commit. */
-export function describeChange({ floorId, expected, events, deleted, receipts, effectsAdded }: FloorChange): string {
+export function describeChange({
+  floorId,
+  expected,
+  events,
+  deleted,
+  receipts,
+  runRequestsAdded,
+}: FloorChange): string {
   const logged = [...events, ...deleted.map(({ last }) => last)];
   const told = [
     ...logged.map(describeEntry),
-    ...effectsAdded.map(({ id }) => `wants ${id}`),
+    ...runRequestsAdded.map(({ id }) => `wants ${id}`),
     ...receipts.map(({ commandId }) => `for ${commandId}`),
   ];
   return `${floorId} ${expected + 1}: ${told.join(", ")}`;

@@ -25,7 +25,7 @@ export interface Outcome {
 const REST_MS = 180_000;
 /** The interval between checks of that, in ms. */
 const LOOK_MS = 2_000;
-/** The age at which a due effect counts as lost, in ms. */
+/** The age at which a due run request counts as lost, in ms. */
 const OVERDUE_MS = 45_000;
 const MAX_READERS = 6;
 /** The time after which other nodes own the floors of a node that cannot reach the store, in ms. */
@@ -203,8 +203,8 @@ class History {
     if (this.#clients.some(({ waiting }) => waiting > 0)) return "a client waits for its answer";
     const late = this.#readers.find((reader) => !reader.isComplete);
     if (late) return late.standing;
-    const overdue = [...memory.effects].find(({ dueAt }) => dueAt < clock.now() - OVERDUE_MS);
-    if (overdue) return `effect ${overdue.id} is not carried out`;
+    const overdue = [...memory.runRequests].find(({ dueAt }) => dueAt < clock.now() - OVERDUE_MS);
+    if (overdue) return `run request ${overdue.id} is not carried out`;
     const missed = memory.alarms.find(({ dueAt }) => dueAt < clock.now() - OVERDUE_MS);
     if (missed) return `the alarm of ${missed.id} has not come`;
     for (const { floorId } of watch.floors) {

@@ -59,7 +59,7 @@ export const PLANTED: Record<string, Planted> = {
     },
   },
 
-  "uses ids of effects again": {
+  "uses ids of run requests again": {
     theme: "busy",
     foundBy: 3,
     seams: {

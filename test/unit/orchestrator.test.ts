@@ -3,7 +3,7 @@ import type { Bus } from "../../src/bus/bus.ts";
 import { MemoryBus } from "../../src/bus/memory-bus.ts";
 import { Mailbox } from "../../src/cluster/mailbox.ts";
 import { Orchestrator } from "../../src/node/orchestrator.ts";
-import type { RunEffect } from "../../src/protocol/internal/effect.ts";
+import type { RunRequest } from "../../src/protocol/internal/run-request.ts";
 import { MemoryQueue } from "../../src/queue/memory-queue.ts";
 import { newId } from "../../src/system/new-id.ts";
 import { SystemClock } from "../../src/system/system-clock.ts";
@@ -13,7 +13,7 @@ import { FloorWriter } from "../support/stores/floor-writer.ts";
 import { KeptLog } from "../support/stores/sqlite-place.ts";
 import { openTemporaryStore } from "../support/stores/temporary-store.ts";
 
-test("due effects are armed again as soon as a bus returns that may have lost them", async () => {
+test("due run requests are armed again as soon as a bus returns that may have lost them", async () => {
   const clock = new SystemClock();
   const store = await openTemporaryStore(clock);
   const queue = new MemoryQueue(clock);
@@ -25,7 +25,7 @@ test("due effects are armed again as soon as a bus returns that may have lost th
   const bus: Bus = Object.assign(new MemoryBus(), { onRecovered });
   const writer = new FloorWriter(store);
   const run = { id: "wish", kind: "run", floorId: writer.id, sessionId: "s", runId: "r", agentId: "music" };
-  await writer.write({ effectsAdded: [{ ...run, priority: 20, dueAt: clock.now() } as RunEffect] });
+  await writer.write({ runRequestsAdded: [{ ...run, priority: 20, dueAt: clock.now() } as RunRequest] });
   const added = vi.spyOn(queue, "add");
   const log = new KeptLog();
   const orchestrator = new Orchestrator({
@@ -42,8 +42,8 @@ test("due effects are armed again as soon as a bus returns that may have lost th
     await queue.close();
   });
   await orchestrator.start();
-  await expect.poll(() => added.mock.calls.map(([effect]) => effect.id)).toEqual(["wish"]);
+  await expect.poll(() => added.mock.calls.map(([entry]) => entry.id)).toEqual(["wish"]);
   recover();
-  await expect.poll(() => added.mock.calls.map(([effect]) => effect.id)).toEqual(["wish", "wish"]);
+  await expect.poll(() => added.mock.calls.map(([entry]) => entry.id)).toEqual(["wish", "wish"]);
   expect(log.lines).toEqual([]);
 });

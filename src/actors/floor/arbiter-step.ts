@@ -79,7 +79,7 @@ export interface SeenSessions {
   scheduledCount(): number;
 }
 
-/** The effect of one event on a floor, while it is being decided: `arbitrate` edits it, its caller carries it out. */
+/** What one event does to a floor, while it is being decided: `arbitrate` edits it, its caller carries it out. */
 export interface ArbiterStep {
   readonly given: Given;
   readonly floorId: FloorId;

@@ -452,9 +452,7 @@ export class FloorActors {
     this.#sendToArbiter({ type: "renumber", former: this.context.catalog!, given });
   }
 
-  /**
-   * @param side part of the ids of effects: `-` for what is due before the command, `+` for what the command makes due
-   */
+  /** @param side part of run requests' ids: `-` for what is due before the command, `+` for what it makes due */
   #carryOutDue(given: Given, side: "-" | "+"): void {
     let count = 0;
     for (let due = this.#findDueNow(given); due; due = this.#findDueNow(given)) {
@@ -570,11 +568,11 @@ export class FloorActors {
   #stepSession(session: SessionActor, event: SessionEvent): void {
     flow.onHop?.("step", `${session.id}: ${event.type}`);
     const before = session.machineState;
-    const { state, effects } = SESSION.step(before, event);
+    const { state, steps } = SESSION.step(before, event);
     const after = state === before ? before : new SessionMachineState(state);
     session.machineState = after;
-    for (const { facts } of effects) this.#facts.push(...facts);
-    for (const { toArbiter, toSelf } of effects) {
+    for (const { facts } of steps) this.#facts.push(...facts);
+    for (const { toArbiter, toSelf } of steps) {
       for (const sent of toArbiter) this.#sendToArbiter(sent);
       session.waiting.push(...toSelf);
     }

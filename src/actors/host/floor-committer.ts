@@ -4,8 +4,8 @@ import type { LIVE_EVENTS } from "../../protocol/event.ts";
 import { dataFrame, envelopeJson, toWire, type WireEntry } from "../../protocol/frames.ts";
 import type { SessionId } from "../../protocol/ids.ts";
 import { writeMessage } from "../../protocol/internal/bus-message.ts";
-import { type Alarm, alarmOf, type RunEffect } from "../../protocol/internal/effect.ts";
 import { encodeFloorMessage, type FloorMessage, floorTopic, runTopic } from "../../protocol/internal/floor-message.ts";
+import { type Alarm, alarmOf, type RunRequest } from "../../protocol/internal/run-request.ts";
 import { flow } from "../../shared/flow.ts";
 import type { Clock } from "../../shared/ports/clock.ts";
 import type { Logger } from "../../shared/ports/logger.ts";
@@ -20,8 +20,8 @@ export interface FloorCommitterOptions {
   clock: Clock;
   log: Logger;
   metrics: CommitMetrics;
-  /** Arm a committed effect, or the floor's new alarm, if it is due soon. */
-  arm: (due: RunEffect | Alarm) => void;
+  /** Arm a committed run request, or the floor's new alarm, if it is due soon. */
+  arm: (due: RunRequest | Alarm) => void;
   /** Notices of this webhook were committed. Default: nothing is done. */
   onNotices?: ((hook: string) => void) | undefined;
 }
@@ -67,7 +67,7 @@ const LINE_BYTES = 128;
 const MAX_EVENTS_BYTES = 49_152;
 
 /**
- * Commits what floors have decided, and announces it: events to followers, signals to workers, effects to the armer.
+ * Commits what floors decided, and announces it: events to followers, signals to workers, run requests to the armer.
  * Frames are encoded while the store writes, and sent after the commit, before its commands are answered.
  */
 export class FloorCommitter {
@@ -113,7 +113,7 @@ export class FloorCommitter {
     const { bus, store, clock, arm, onNotices } = this.#options;
     flow.onHop?.(
       "announcement",
-      `${bus.hasSubscribers(topic) ? "" : "no "}readers; runs ${change.effectsAdded.length}`,
+      `${bus.hasSubscribers(topic) ? "" : "no "}readers; runs ${change.runRequestsAdded.length}`,
     );
     // A follower that subscribed during the commit has read the store as it was before.
     if (wire || bus.hasSubscribers(topic)) {
@@ -123,14 +123,14 @@ export class FloorCommitter {
     for (const { runId, signal } of signals) {
       void bus.publish(runTopic(store.epoch, runId), writeMessage(signal));
     }
-    for (const effect of change.effectsAdded) arm(effect);
+    for (const runRequest of change.runRequestsAdded) arm(runRequest);
     if (batch.alarm !== undefined) arm(alarmOf(change.floorId, batch.alarm));
     for (const hook of new Set(change.notices?.map(({ hook }) => hook))) onNotices?.(hook);
   }
 
   /**
    * Announce a part of a commit. A fault must not fail commands that are committed: it is logged, readers get the
-   * events from the store, and the next sweep arms the effects.
+   * events from the store, and the next sweep arms the run requests.
    */
   #withoutFault<T>({ change: { floorId } }: Batch, announce: () => T): T | undefined {
     try {

@@ -1,9 +1,9 @@
 import { type LogEntry, subjectOf } from "../../protocol/event.ts";
 import { isReply } from "../../protocol/heard.ts";
-import type { EffectId, FloorId, FloorSeq, MessageId, RunId, Seq, SessionId } from "../../protocol/ids.ts";
+import type { FloorId, FloorSeq, MessageId, RunId, RunRequestId, Seq, SessionId } from "../../protocol/ids.ts";
 import type { CommittedEvents } from "../../protocol/internal/committed-events.ts";
-import type { RunEffect } from "../../protocol/internal/effect.ts";
 import type { RunSignal } from "../../protocol/internal/run.ts";
+import type { RunRequest } from "../../protocol/internal/run-request.ts";
 import type { Message } from "../../protocol/message.ts";
 import { earliest, type FloorTime } from "../../shared/floor-time.ts";
 import { flow } from "../../shared/flow.ts";
@@ -67,8 +67,8 @@ export class Ledger {
   /** The ids of the stored replies of a session's newest turn, in order. */
   readonly #replies = new Map<SessionId, readonly MessageId[]>();
   readonly #logs: LogLineWrite[] = [];
-  readonly #added = new Map<EffectId, RunEffect>();
-  readonly #removed = new Set<EffectId>();
+  readonly #added = new Map<RunRequestId, RunRequest>();
+  readonly #removed = new Set<RunRequestId>();
   readonly #receipts: Receipt[] = [];
   readonly #newIds = new Set<SessionId>();
   readonly #staged: StagedSession[] = [];
@@ -209,8 +209,8 @@ export class Ledger {
       ),
       logs: staying(this.#logs, ({ sessionId }) => sessionId),
       events: staying(this.#entries, ({ sessionId }) => sessionId),
-      effectsAdded: [...this.#added.values()],
-      effectsRemoved: [...this.#removed],
+      runRequestsAdded: [...this.#added.values()],
+      runRequestsRemoved: [...this.#removed],
       receipts: this.#receipts,
       deleted: [...gone].map((sessionId) => {
         const last = this.#entries.findLast((entry) => entry.sessionId === sessionId)!;
@@ -280,11 +280,11 @@ export class Ledger {
           runId: fact.runId,
         });
         return;
-      case "effect.add":
-        this.#added.set(fact.effect.id, trace ? { ...fact.effect, trace } : fact.effect);
+      case "run_request.add":
+        this.#added.set(fact.request.id, trace ? { ...fact.request, trace } : fact.request);
         return;
-      case "effect.remove":
-        // An effect added and removed in the same batch is never written.
+      case "run_request.remove":
+        // A run request added and removed in the same batch is never written.
         if (!this.#added.delete(fact.id)) this.#removed.add(fact.id);
         return;
       case "signal":

@@ -22,10 +22,10 @@ interface Edge {
   readonly work: readonly Named[];
 }
 
-/** A guard or an action of the machine, with its parameters. For XState, an action carries the same effect out. */
+/** A guard or an action of the machine, with its parameters. For XState, an action carries out its step itself. */
 interface Named {
   readonly params: unknown;
-  readonly run: object & { readonly effectOf?: unknown };
+  readonly run: object & { readonly stepOf?: unknown };
 }
 
 /** A machine's state and context; immutable. */
@@ -35,18 +35,18 @@ export interface MachineState<Context> {
 }
 
 /** The result of one event. */
-export interface MachineStep<Context, E> {
+export interface MachineResult<Context, Step> {
   /** The same object as before if nothing changed. */
   readonly state: MachineState<Context>;
-  /** Of the machine's actions, in order. */
-  readonly effects: readonly E[];
+  /** Of the machine's actions, one each, in order. */
+  readonly steps: readonly Step[];
 }
 
 interface Event {
   type: string;
 }
 type Test = (about: { context: unknown; event: Event }, params: unknown) => boolean;
-type EffectOf = (context: unknown, event: Event, params: unknown) => { context: unknown };
+type StepOf = (context: unknown, event: Event, params: unknown) => { context: unknown };
 /** A part of a machine's definition. */
 type Part = Readonly<Record<string, unknown>>;
 
@@ -58,7 +58,7 @@ const MAX_ALWAYS = 100;
  * out. It knows states without substates, `on`, `always`, targets in the same region, and guards and actions with
  * names; it refuses every other key of a definition. It keeps nothing between events, so one serves all instances.
  */
-export class MachinePlayer<Machine extends AnyStateMachine, E extends { readonly context: ContextFrom<Machine> }> {
+export class MachinePlayer<Machine extends AnyStateMachine, Step extends { readonly context: ContextFrom<Machine> }> {
   /** Every state that the machine can be in. */
   readonly configurations: readonly Configuration[];
   readonly #machine: Machine;
@@ -82,19 +82,22 @@ export class MachinePlayer<Machine extends AnyStateMachine, E extends { readonly
     this.#initial = this.#byKey.get(regions.map(([, { initial }]) => initial).join())!;
   }
 
-  start(input: InputFrom<Machine>): MachineStep<ContextFrom<Machine>, E> {
+  start(input: InputFrom<Machine>): MachineResult<ContextFrom<Machine>, Step> {
     const context = (this.#machine.config.context as (from: object) => ContextFrom<Machine>)({ input });
     return this.#stabilize({ at: this.#initial, context }, { type: "xstate.init", input } as Event, []);
   }
 
   /** @throws the exception of one of the machine's actions */
-  step(state: MachineState<ContextFrom<Machine>>, event: EventFrom<Machine>): MachineStep<ContextFrom<Machine>, E> {
-    const effects: E[] = [];
+  step(
+    state: MachineState<ContextFrom<Machine>>,
+    event: EventFrom<Machine>,
+  ): MachineResult<ContextFrom<Machine>, Step> {
+    const steps: Step[] = [];
     const about = { context: state.context, event: event as Event };
     const selected = select(state.at.leaves, ({ on }) => on.get(about.event.type), about);
     const ofRoot = selected.length > 0 ? undefined : firstOpen(this.#root.get(about.event.type), about);
-    const next = this.#follow(ofRoot ? [ofRoot] : selected, state, about.event, effects);
-    return this.#stabilize(next, about.event, effects);
+    const next = this.#follow(ofRoot ? [ofRoot] : selected, state, about.event, steps);
+    return this.#stabilize(next, about.event, steps);
   }
 
   /** @throws RangeError if the machine has no such state */
@@ -113,13 +116,13 @@ export class MachinePlayer<Machine extends AnyStateMachine, E extends { readonly
   #stabilize(
     from: MachineState<ContextFrom<Machine>>,
     event: Event,
-    effects: E[],
-  ): MachineStep<ContextFrom<Machine>, E> {
+    steps: Step[],
+  ): MachineResult<ContextFrom<Machine>, Step> {
     let state = from;
     for (let count = 0; count < MAX_ALWAYS; count++) {
       const selected = select(state.at.leaves, ({ always }) => always, { context: state.context, event });
-      const next = this.#follow(selected, state, event, effects);
-      if (next === state) return { state, effects };
+      const next = this.#follow(selected, state, event, steps);
+      if (next === state) return { state, steps };
       state = next;
     }
     throw new RangeError(
@@ -132,15 +135,15 @@ export class MachinePlayer<Machine extends AnyStateMachine, E extends { readonly
     edges: readonly Edge[],
     state: MachineState<ContextFrom<Machine>>,
     event: Event,
-    effects: E[],
+    steps: Step[],
   ): MachineState<ContextFrom<Machine>> {
     if (edges.length === 0) return state;
     let { context } = state;
     for (const { work } of edges) {
       for (const { run, params } of work) {
-        const effect = (run.effectOf as EffectOf)(context, event, params) as E;
-        effects.push(effect);
-        context = effect.context;
+        const step = (run.stepOf as StepOf)(context, event, params) as Step;
+        steps.push(step);
+        context = step.context;
       }
     }
     const at = this.#after(state.at, edges);
@@ -192,7 +195,7 @@ export class MachinePlayer<Machine extends AnyStateMachine, E extends { readonly
       typeof reference === "string" ? { type: reference, params: undefined } : (reference as Part);
     if (typeof type !== "string") return this.#refuse(`a ${kind} without a name`);
     const run: unknown = this.#machine.implementations[`${kind}s`][type];
-    const isKnown = typeof run === "function" && (kind === "guard" ? !("check" in run) : "effectOf" in run);
+    const isKnown = typeof run === "function" && (kind === "guard" ? !("check" in run) : "stepOf" in run);
     return isKnown && typeof params !== "function" ? { params, run } : this.#refuse(`the ${kind} ${type}`);
   }
 

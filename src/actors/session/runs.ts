@@ -5,7 +5,7 @@ import type { AgentEntry } from "../../config/catalog/catalog.ts";
 import type { LoggedData } from "../../protocol/event.ts";
 import type { AgentId, MessageId, RequestId, RunId } from "../../protocol/ids.ts";
 import { type MessageStatus, masterRef, type Usage } from "../../protocol/message.ts";
-import { effectId } from "../facts.ts";
+import { runRequestId } from "../facts.ts";
 import { cutCalls } from "./calls.ts";
 import { closeExpired, resolveInteractions } from "./interactions.ts";
 import {
@@ -20,7 +20,7 @@ import {
   type Run,
   type SessionWork,
 } from "./session-context.ts";
-import { dropEffect, editRun, logEvent, type SessionStep } from "./session-step.ts";
+import { dropRunRequest, editRun, logEvent, type SessionStep } from "./session-step.ts";
 
 const agentOfRun = (step: SessionStep, run: Run): AgentEntry | undefined => step.given.catalog.agents.get(run.agentId);
 
@@ -58,7 +58,7 @@ export function startRun(step: SessionStep, turn: QueuedTurn): void {
   if (!context.stopping) requestWorker(step, context.run);
 }
 
-/** Request a worker, under a new effect id (rule C7). The work is edited. */
+/** Request a worker, by a new run request (rule C7). The work is edited. */
 export function requestWorker(
   step: SessionStep,
   work: SessionWork,
@@ -67,13 +67,13 @@ export function requestWorker(
 ): void {
   const { context, given } = step;
   const home = kind === "summary" ? undefined : context.agentHomes?.[work.agentId];
-  const id = effectId(given, kind, context.id);
+  const id = runRequestId(given, kind, context.id);
   const key = kind === "nudge" ? "nudgeId" : "effectId";
-  dropEffect(step, work[key]);
+  dropRunRequest(step, work[key]);
   work[key] = id;
   step.facts.push({
-    type: "effect.add",
-    effect: {
+    type: "run_request.add",
+    request: {
       kind: "run",
       ...(kind === "summary" && { purpose: kind }),
       id,
@@ -91,8 +91,8 @@ export function requestWorker(
 
 /** Withdraw the requests for a worker, because the run needs none now. */
 export function withdrawRequests(step: SessionStep, run: Run): void {
-  dropEffect(step, run.effectId);
-  dropEffect(step, run.nudgeId);
+  dropRunRequest(step, run.effectId);
+  dropRunRequest(step, run.nudgeId);
   run.effectId = undefined;
   run.nudgeId = undefined;
 }

@@ -3,11 +3,11 @@ import type { ErrorCode } from "../../protocol/errors.ts";
 import type { WrittenState } from "../../protocol/event.ts";
 import {
   type AgentId,
-  type EffectId,
   type FloorId,
   type MessageId,
   type RequestId,
   type RunId,
+  type RunRequestId,
   type SessionId,
   userOf,
 } from "../../protocol/ids.ts";
@@ -185,10 +185,10 @@ export interface SessionWork {
   again?: { after: AttemptEnd | ErrorCode; nextAt?: number } | undefined;
   /** Whether the current attempt may report. */
   live: boolean;
-  /** The effect that requests a worker; absent while no worker may start. */
-  effectId?: EffectId | undefined;
+  /** The run request that waits for a worker, under a key of older releases; absent while no worker may start. */
+  effectId?: RunRequestId | undefined;
   /** Of a turn: a second request for a worker, in case the worker that holds the run is gone (rule C13). */
-  nudgeId?: EffectId | undefined;
+  nudgeId?: RunRequestId | undefined;
 }
 
 export interface QueuedTurn {

@@ -53,7 +53,7 @@ type EventOf<T extends SessionEvent["type"]> = Extract<SessionEvent, { type: T }
 function does<T extends SessionEvent["type"], P extends ParameterizedObject["params"] | undefined = undefined>(
   work: (step: SessionStep, event: EventOf<T>, params: P) => void,
 ) {
-  const effectOf = (context: SessionContext, event: SessionEvent, params: P): SessionStep => {
+  const stepOf = (context: SessionContext, event: SessionEvent, params: P): SessionStep => {
     const step = beginStep(context, event.given);
     // Every command of the session is a sign of life.
     if (event.type.startsWith("session.")) renewLease(step);
@@ -63,14 +63,14 @@ function does<T extends SessionEvent["type"], P extends ParameterizedObject["par
   };
   const forXstate = enqueueActions<SessionContext, SessionEvent, P, SessionEvent, never, never, never, never, Emitted>(
     ({ context, event, enqueue }, params) => {
-      const { context: after, facts, toArbiter, toSelf } = effectOf(context, event, params);
+      const { context: after, facts, toArbiter, toSelf } = stepOf(context, event, params);
       if (after !== context) enqueue.assign(after);
       if (facts.length > 0) enqueue.emit({ type: "facts", facts });
       for (const sent of toArbiter) enqueue.sendParent(sent);
       for (const sent of toSelf) enqueue.sendTo(({ self }) => self, sent);
     },
   );
-  return Object.assign(forXstate, { effectOf });
+  return Object.assign(forXstate, { stepOf });
 }
 
 /** Events of a session that waits for the floor, and has never had it. */
@@ -254,7 +254,7 @@ const working = {
 
 /**
  * The machine of one session, with two regions: `lifecycle`, whether it has the floor (docs/use/arbitration.md), and
- * `activity`, what its agent does (docs/use/protocol.md). Work is an effect and delays are deadlines of the floor,
+ * `activity`, what its agent does (docs/use/protocol.md). Work is a run request and delays are deadlines of the floor,
  * because XState does not restore the ones that a machine has.
  */
 export const sessionMachine = machine.createMachine({

@@ -2,7 +2,7 @@ import type { AgentEntry } from "../../config/catalog/catalog.ts";
 import type { Decision } from "../../protocol/decision.ts";
 import type { ErrorCode } from "../../protocol/errors.ts";
 import type { LoggedData, LoggedType } from "../../protocol/event.ts";
-import type { AgentId, EffectId, FloorId, RequestId, SessionId } from "../../protocol/ids.ts";
+import type { AgentId, FloorId, RequestId, RunRequestId, SessionId } from "../../protocol/ids.ts";
 import type { Interaction } from "../../protocol/interaction.ts";
 import type { Command, TurnInput } from "../../protocol/internal/command.ts";
 import type { Accepted } from "../../protocol/internal/reply.ts";
@@ -127,7 +127,7 @@ export type EventForArbiter = Timely<
   | { type: "switched"; contender: Contender }
 >;
 
-/** The effect of one event on a session, while it is being decided. Steps edit it; the machine carries it out. */
+/** What one event does to a session, while it is being decided. Steps edit it; the machine carries it out. */
 export interface SessionStep {
   readonly given: Given;
   context: SessionContext;
@@ -197,7 +197,7 @@ export function logEvent<T extends LoggedType>(
   facts.push({ type: "event", event: event as LoggedEvent });
 }
 
-/** Remove an effect, if there is one. */
-export function dropEffect(step: SessionStep, id: EffectId | undefined): void {
-  if (id !== undefined) step.facts.push({ type: "effect.remove", id });
+/** Withdraw a run request, if there is one. */
+export function dropRunRequest(step: SessionStep, id: RunRequestId | undefined): void {
+  if (id !== undefined) step.facts.push({ type: "run_request.remove", id });
 }

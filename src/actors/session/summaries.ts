@@ -13,7 +13,14 @@ import { addUsage, headlineOf, type Message, masterRef, type Usage } from "../..
 import { backoffMs } from "../../shared/waiting.ts";
 import { countTokens, requestWorker } from "./runs.ts";
 import type { SessionWork } from "./session-context.ts";
-import { agentOf, answerWithSession, dropEffect, logEvent, refuseCommand, type SessionStep } from "./session-step.ts";
+import {
+  agentOf,
+  answerWithSession,
+  dropRunRequest,
+  logEvent,
+  refuseCommand,
+  type SessionStep,
+} from "./session-step.ts";
 
 type OutcomeOf<K extends RunOutcome["kind"]> = Extract<RunOutcome, { kind: K }>;
 
@@ -82,7 +89,7 @@ export function dropSummaryWork(step: SessionStep): void {
   const { summarizing } = step.context;
   if (!summarizing) return;
   const { id, attempt, live } = summarizing;
-  dropEffect(step, summarizing.effectId);
+  dropRunRequest(step, summarizing.effectId);
   step.context.summarizing = undefined;
   if (live) step.facts.push({ type: "signal", runId: id, signal: { signal: "stop", attempt } });
 }

@@ -9,7 +9,7 @@ import { applyLateReport } from "./late-reports.ts";
 import { applyPart } from "./parts.ts";
 import { endUnfinished, releaseStopped, withdrawRequests } from "./runs.ts";
 import { isAudible, type Run, type SessionContext, type SessionWork } from "./session-context.ts";
-import { answer, dropEffect, editRun, type SessionStep } from "./session-step.ts";
+import { answer, dropRunRequest, editRun, type SessionStep } from "./session-step.ts";
 import { applySummary, beginSummary } from "./summaries.ts";
 
 /** `run.claim`: the floor assigns the attempt (rule C10) and decides what is repeated (rule C11). */
@@ -41,7 +41,7 @@ function beginAttempt(step: SessionStep): Run | undefined {
   // A resume requests another worker.
   if (!mayRun) withdrawRequests(step, run);
   if (!mayRun || !goesOn) return undefined;
-  dropEffect(step, run.nudgeId);
+  dropRunRequest(step, run.nudgeId);
   run.nudgeId = undefined;
   run.held = false;
   run.reported = 0;
@@ -110,7 +110,7 @@ export function applyReport(step: SessionStep, report: CommandOf<"run.report">):
 
   const run = editRun(step);
   run.reported = report.n;
-  dropEffect(step, run.nudgeId);
+  dropRunRequest(step, run.nudgeId);
   run.nudgeId = undefined;
   const { retry } = report;
   if (retry) run.again = { after: retry.after, nextAt: step.given.now + retry.delayMs };

@@ -1,6 +1,6 @@
 /**
  * One player's place on the floor, as a pure state machine: it has no clock and performs nothing. `player-session.ts`
- * reports to it what happens, and carries out the effects that it returns.
+ * reports to it what happens, and carries out the actions that it returns.
  *
  * Two rules hold in every phase. Only the newest state of the session, or a decision that refuses the player, pauses a
  * player. And there is one request at a time: what happens meanwhile is acted upon when the request is answered.
@@ -90,7 +90,7 @@ export type PlayerEvent =
   /** The bridge ends. */
   | { type: "left" };
 
-export type PlayerEffect =
+export type PlayerAction =
   | { type: "order"; to: "playing" | "paused" }
   /** Let it sound again where it was silenced. */
   | { type: "free" }
@@ -122,7 +122,7 @@ export const newPlayerMachine = (left?: Left): PlayerMachine => ({
 });
 
 /** A machine in the middle of a step. */
-type Draft = { -readonly [Key in keyof PlayerMachine]: PlayerMachine[Key] } & { effects: PlayerEffect[] };
+type Draft = { -readonly [Key in keyof PlayerMachine]: PlayerMachine[Key] } & { actions: PlayerAction[] };
 type Act = (draft: Draft) => void;
 type Answer = Extract<PlayerEvent, { type: "answered" }>;
 
@@ -155,11 +155,11 @@ const AFTER_REQUEST: Partial<Record<Phase, (draft: Draft, done: PlayerRequest, a
 };
 
 /** Take an event. Returns the next machine and what is to be done, in this order. */
-export function stepPlayer(machine: PlayerMachine, event: PlayerEvent): [PlayerMachine, readonly PlayerEffect[]] {
-  const draft: Draft = { ...machine, effects: [] };
+export function stepPlayer(machine: PlayerMachine, event: PlayerEvent): [PlayerMachine, readonly PlayerAction[]] {
+  const draft: Draft = { ...machine, actions: [] };
   react(draft, event);
-  const { effects, ...next } = draft;
-  return [next, effects];
+  const { actions, ...next } = draft;
+  return [next, actions];
 }
 
 function react(draft: Draft, event: PlayerEvent): void {
@@ -254,7 +254,7 @@ function noteAnswer(draft: Draft, answer: Answer): void {
   else {
     if (done === "create") {
       draft.sessionId = sessionId;
-      draft.effects.push({ type: "follow", sessionId });
+      draft.actions.push({ type: "follow", sessionId });
     }
     if (sessionId === draft.sessionId) note(draft, known);
   }
@@ -275,7 +275,7 @@ function noteMove(draft: Draft, { from, to, isAnswer }: Extract<PlayerEvent, { t
     draft.sessionId = to;
     draft.known = undefined;
     if (/^(asking|heard|held)$/.test(draft.phase)) draft.phase = "joining";
-    draft.effects.push({ type: "follow", sessionId: to });
+    draft.actions.push({ type: "follow", sessionId: to });
   }
   if (isAnswer) sendAgain(draft);
 }
@@ -292,7 +292,7 @@ function noteRefusal(draft: Draft, say: string): void {
   holdBack(draft, true);
   draft.isPausedHere = false;
   draft.phase = draft.sessionId === undefined ? "away" : "held";
-  draft.effects.push({ type: "show", state: "paused", level: 0, cause: "" }, { type: "deny", say });
+  draft.actions.push({ type: "show", state: "paused", level: 0, cause: "" }, { type: "deny", say });
 }
 
 /** The node answered, but has decided nothing: the player goes on as it is. */
@@ -303,16 +303,16 @@ function noteFault(draft: Draft): void {
   if (done === "archive") forget(draft);
   if (draft.phase === "asking") {
     freeUnheard(draft);
-    draft.effects.push({ type: "retry" });
+    draft.actions.push({ type: "retry" });
   } else if (draft.phase === "yielding") {
     if (draft.sessionId === undefined) goAway(draft);
-    else draft.effects.push({ type: "retry" });
+    else draft.actions.push({ type: "retry" });
   } else if (done && (draft.phase === "ending" || draft.phase === "over")) AFTER_REQUEST[draft.phase]!(draft, done);
 }
 
 /** The user has played it, and no decision forbids it. */
 function freeUnheard(draft: Draft): void {
-  if (draft.playback === "playing" && !draft.isPausedHere) draft.effects.push({ type: "free" });
+  if (draft.playback === "playing" && !draft.isPausedHere) draft.actions.push({ type: "free" });
 }
 
 const isForFloor = (request: PlayerRequest): boolean =>
@@ -333,8 +333,8 @@ function send(draft: Draft): void {
   const request = requestOf(draft);
   if (request) {
     draft.request = request;
-    draft.effects.push({ type: "request", request, sessionId: draft.sessionId });
-  } else if (draft.phase === "over") draft.effects.push({ type: "done" });
+    draft.actions.push({ type: "request", request, sessionId: draft.sessionId });
+  } else if (draft.phase === "over") draft.actions.push({ type: "done" });
   else goAway(draft);
 }
 
@@ -371,19 +371,19 @@ function rest(draft: Draft): void {
 function end(draft: Draft): void {
   draft.isPausedHere = false;
   draft.phase = "ending";
-  draft.effects.push({ type: "show", state: "none", level: 0, cause: "it was stopped" });
+  draft.actions.push({ type: "show", state: "none", level: 0, cause: "it was stopped" });
   send(draft);
 }
 
 function goAway(draft: Draft): void {
   draft.phase = "away";
-  draft.effects.push({ type: "show", state: "none", level: 0, cause: "" });
+  draft.actions.push({ type: "show", state: "none", level: 0, cause: "" });
 }
 
 function leave(draft: Draft, cause: string): void {
   if (draft.phase === "over") return;
   draft.phase = "over";
-  draft.effects.push({ type: "show", state: "none", level: 0, cause });
+  draft.actions.push({ type: "show", state: "none", level: 0, cause });
   send(draft);
 }
 
@@ -391,7 +391,7 @@ function forget(draft: Draft): void {
   if (draft.sessionId === undefined) return;
   draft.sessionId = undefined;
   draft.known = undefined;
-  draft.effects.push({ type: "level", level: 0 });
+  draft.actions.push({ type: "level", level: 0 });
 }
 
 function obeyAnswer(draft: Draft, { known: answered, say }: Answer): void {
@@ -401,7 +401,7 @@ function obeyAnswer(draft: Draft, { known: answered, say }: Answer): void {
   if (known && isAudible(known) && known.cause === "") draft.known = { ...known, cause: say };
   obey(draft, true);
   // What silenced it after it was granted is told as its state.
-  if (draft.phase === "held" && !isAudible(answered)) draft.effects.push({ type: "deny", say });
+  if (draft.phase === "held" && !isAudible(answered)) draft.actions.push({ type: "deny", say });
 }
 
 /** Do what the newest state of the session demands. */
@@ -414,25 +414,25 @@ function obey(draft: Draft, isAnswer = false): void {
     holdBack(draft, isAnswer);
     draft.isPausedHere = false;
     draft.phase = "away";
-    draft.effects.push({ type: "show", state: "paused", level: 0, cause });
+    draft.actions.push({ type: "show", state: "paused", level: 0, cause });
     return forget(draft);
   }
   if (draft.phase !== "resting") draft.phase = "held";
   holdBack(draft, isAnswer);
   // Silence comes first.
-  draft.effects.push({ type: "level", level: 0 });
-  draft.effects.push({ type: "show", state: state === "created" ? "waits" : "paused", level: 0, cause });
+  draft.actions.push({ type: "level", level: 0 });
+  draft.actions.push({ type: "show", state: state === "created" ? "waits" : "paused", level: 0, cause });
 }
 
 function letPlay(draft: Draft, state: "active" | "ducked", level: number, cause: string): void {
   draft.phase = "heard";
-  draft.effects.push({ type: "level", level: state === "ducked" ? level : 0 });
+  draft.actions.push({ type: "level", level: state === "ducked" ? level : 0 });
   // An order to pause may be under way.
   const isPausing = draft.order?.to === "paused" || draft.isPausedHere;
   if (draft.playback === "paused" || (isPausing && draft.playback === "playing")) giveOrder(draft, "playing", false);
-  else draft.effects.push({ type: "free" });
+  else draft.actions.push({ type: "free" });
   draft.isPausedHere = false;
-  draft.effects.push({ type: "show", state, level: state === "ducked" ? level : 0, cause });
+  draft.actions.push({ type: "show", state, level: state === "ducked" ? level : 0, cause });
 }
 
 function holdBack(draft: Draft, isAnswer: boolean): void {
@@ -450,7 +450,7 @@ function giveOrder(draft: Draft, to: "playing" | "paused", isAnswer: boolean): v
   // An earlier order may be under way, whose report is not yet the answer to this one.
   const isUnderWay = draft.order !== undefined && !draft.order.isReported;
   draft.order = { to, isReported: !isUnderWay && draft.playback === to, isAnswer };
-  draft.effects.push({ type: "order", to });
+  draft.actions.push({ type: "order", to });
 }
 
 /** A player that a former bridge paused, and whose session that bridge ended. */
@@ -479,7 +479,7 @@ function join(draft: Draft): void {
   // Streams that were left silent stay so.
   if (playback === "paused") giveOrder(draft, "paused", false);
   draft.phase = "held";
-  draft.effects.push({ type: "show", state: known.state === "created" ? "waits" : "paused", level: 0, cause: "" });
+  draft.actions.push({ type: "show", state: known.state === "created" ? "waits" : "paused", level: 0, cause: "" });
 }
 
 const isAudible = (known: KnownState | undefined): boolean => known?.state === "active" || known?.state === "ducked";

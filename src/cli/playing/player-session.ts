@@ -15,7 +15,7 @@ import {
   type Left,
   newPlayerMachine,
   type Playback,
-  type PlayerEffect,
+  type PlayerAction,
   type PlayerEvent,
   type PlayerMachine,
   type PlayerRequest,
@@ -118,7 +118,7 @@ export class PlayerSession {
 
   #take(event: PlayerEvent): void {
     const former = this.#machine;
-    const [machine, effects] = stepPlayer(former, event);
+    const [machine, actions] = stepPlayer(former, event);
     this.#machine = machine;
     // Kept before the player is paused.
     const { sessionId, isPausedHere, phase } = machine;
@@ -129,29 +129,29 @@ export class PlayerSession {
       this.#leaving.abort();
       this.#listener.onFault(undefined);
     }
-    for (const effect of effects) this.#perform(effect);
+    for (const action of actions) this.#perform(action);
   }
 
-  #perform(effect: PlayerEffect): void {
+  #perform(action: PlayerAction): void {
     const player = this.#player;
-    switch (effect.type) {
+    switch (action.type) {
       case "order":
         this.#after("order", OBEYS_WITHIN_MS, { type: "order is old" });
-        return effect.to === "playing" ? player.play() : player.pause();
+        return action.to === "playing" ? player.play() : player.pause();
       case "free":
         return player.free();
       case "level":
-        return player.setLevel(effect.level);
+        return player.setLevel(action.level);
       case "request":
-        return void this.#send(effect.request, effect.sessionId);
+        return void this.#send(action.request, action.sessionId);
       case "retry":
         return this.#after("retry", AFTER_FAULT_MS, { type: "try again" });
       case "follow":
-        return void this.#follow(effect.sessionId);
+        return void this.#follow(action.sessionId);
       case "show":
-        return this.#show(effect.state, effect.level, effect.cause);
+        return this.#show(action.state, action.level, action.cause);
       case "deny":
-        return this.#listener.onDenied(effect.say);
+        return this.#listener.onDenied(action.say);
       case "done":
         for (const timer of Object.values(this.#timers)) clearTimeout(timer);
         return this.#done.resolve();

@@ -6,7 +6,7 @@ export const FLOOR_HASHES = 256;
 
 /**
  * The hash of a floor, 0 to 255, from which its partition follows: FNV-1a over its UTF-16 units, then mixed, because
- * FNV's low bits hardly differ between similar ids. Rows of floors and effects store it (`floor_hash`), so the
+ * FNV's low bits hardly differ between similar ids. Rows of floors and run requests store it (`floor_hash`), so the
  * function must never change.
  */
 export function floorHash(floorId: FloorId): number {

@@ -4,11 +4,11 @@ import { flow } from "../../shared/flow.ts";
 import { cleanText } from "../../shared/text.ts";
 import {
   detailsOf,
-  effectRowOf,
   eventRowOf,
   floorRowOf,
   logRowOf,
   receiptRowOf,
+  runRequestRowOf,
   tombstoneRowOf,
   usageRowOf,
 } from "../rows.ts";
@@ -143,7 +143,7 @@ const outcomeOf = (isDone: boolean): CommitOutcome => (isDone ? "committed" : "c
 
 /** A change as `commit_floor` takes it: each table's rows are a list, null if there are none. */
 function changeRows(change: FloorChange, contents: Contents) {
-  const { floorId, expected, newIds, effectsRemoved } = change;
+  const { floorId, expected, newIds, runRequestsRemoved } = change;
   const hash = floorHash(floorId);
   return {
     floor_id: floorId,
@@ -156,8 +156,8 @@ function changeRows(change: FloorChange, contents: Contents) {
       change.logs.map((log) => ({ session_id: log.sessionId, message_id: log.messageId, ...logRowOf(log) })),
     ),
     events: orNull(change.events.map((event) => ({ session_id: event.sessionId, ...eventRowOf(event) }))),
-    effects_removed: orNull(effectsRemoved),
-    effects_added: orNull(change.effectsAdded.map((effect) => ({ floor_hash: hash, ...effectRowOf(effect) }))),
+    effects_removed: orNull(runRequestsRemoved),
+    effects_added: orNull(change.runRequestsAdded.map((each) => ({ floor_hash: hash, ...runRequestRowOf(each) }))),
     receipts: orNull(change.receipts.map(receiptRowOf)),
     deleted: orNull(change.deleted.map((gone) => ({ session_id: gone.sessionId, ...tombstoneRowOf(gone) }))),
     notices: orNull(

@@ -1,6 +1,6 @@
 import pg from "pg";
 import { expect, onTestFinished, test } from "vitest";
-import type { AgentId, EffectId, MessageId, SessionId } from "../../../src/protocol/ids.ts";
+import type { AgentId, MessageId, RunRequestId, SessionId } from "../../../src/protocol/ids.ts";
 import {
   type Database,
   poolConfig,
@@ -82,7 +82,7 @@ const MEANT = [
   /^(Seq Scan|Index Scan using \w+) on webhook_(lanes|notices) in SELECT b\.\*/,
   // Those of a file are few.
   /^Seq Scan on webhooks_disabled in SELECT hook/,
-  // Every effect is moved.
+  // Every run request is moved.
   /^Seq Scan on effects in UPDATE effects SET due_at = due_at \+ by_ms$/,
 ];
 
@@ -180,7 +180,7 @@ async function askAll(db: Database, name: string): Promise<void> {
     messages: [{ kind: "add", message }],
     logs: [{ sessionId: a, messageId: m, line: { id: "1", stream: "stdout", text: "", timestamp: 1 } }],
     events: [event(1), event(2)],
-    effectsAdded: [{ kind: "run", id: name, floorId: floor.id, dueAt: 1 } as never],
+    runRequestsAdded: [{ kind: "run", id: name, floorId: floor.id, dueAt: 1 } as never],
     receipts: [floor.receipt(name)],
     notices: [{ id: name, hook: "h1", subject: a, at: 1, payload: "{}" }],
   });
@@ -204,7 +204,7 @@ async function askAll(db: Database, name: string): Promise<void> {
       { kind: "status", sessionId: a, id: m, status: "error" },
       { kind: "put", message: { ...message, status: "success" } },
     ],
-    effectsRemoved: [name as EffectId],
+    runRequestsRemoved: [name as RunRequestId],
   });
   const use = { day: 3, ownerId: "o1", agentId: "a1" as AgentId, runs: 1, input: 1, output: 1, tokens: 2 };
   const budget = { scope: "runs 1", ownerId: "o1", withinMs: 10, time: 5, add: 1, max: 9 };

@@ -1,7 +1,7 @@
 import pg from "pg";
 import { expect, onTestFinished, test } from "vitest";
-import type { EffectId, FloorId, MessageId, SessionId } from "../../../src/protocol/ids.ts";
-import type { RunEffect } from "../../../src/protocol/internal/effect.ts";
+import type { FloorId, MessageId, RunRequestId, SessionId } from "../../../src/protocol/ids.ts";
+import type { RunRequest } from "../../../src/protocol/internal/run-request.ts";
 import type { PostgresStore } from "../../../src/store/postgres/postgres-store.ts";
 import { describeWith } from "../../support/programs/suites.ts";
 import { Chance } from "../../support/runner/chance.ts";
@@ -11,8 +11,8 @@ import { serverOf } from "../../support/servers/shared-server.ts";
 import { DAY, FloorWriter, makeMessage, NOON, type WrittenChange } from "../../support/stores/floor-writer.ts";
 
 const A = "a" as SessionId;
-/** Effects of a floor at a time: enough that moving or removing them takes time. */
-const EFFECTS = 90;
+/** Run requests of a floor at a time: enough that moving or removing them takes time. */
+const RUN_REQUESTS = 90;
 
 describeWith([POSTGRES], "several nodes on one PostgreSQL store", (start) => {
   const server = serverOf(start);
@@ -95,7 +95,7 @@ describeWith([POSTGRES], "several nodes on one PostgreSQL store", (start) => {
         const kinds = [
           { sessions: keys.map((key) => floor.session(key)) },
           { receipts: keys.map((key) => floor.receipt(key)) },
-          { effectsAdded: keys.map((key) => runOf(key, floor.id)) },
+          { runRequestsAdded: keys.map((key) => runOf(key, floor.id)) },
         ];
         return floor.write(kinds[round % kinds.length]);
       });
@@ -113,7 +113,7 @@ describeWith([POSTGRES], "several nodes on one PostgreSQL store", (start) => {
         const place = Math.floor(n / 2);
         const floor = new FloorWriter(nodes[n % 2]!, `u:${String(n % 2)}.${String(place).padStart(2, "0")}.${round}`);
         const key = `${round}.${n % 2 ? place : count - 1 - place}`;
-        return floor.write({ receipts: [floor.receipt(key)], effectsAdded: [runOf(floor.id, floor.id)] });
+        return floor.write({ receipts: [floor.receipt(key)], runRequestsAdded: [runOf(floor.id, floor.id)] });
       });
       const outcomes = await Promise.all(changes);
       // Each key is taken once.
@@ -174,11 +174,14 @@ describeWith([POSTGRES], "several nodes on one PostgreSQL store", (start) => {
     expect(new Set(await Promise.all(held))).toEqual(new Set(["committed"]));
   });
 
-  test("pruning, and moving due effects, run concurrently with commits on several nodes", async () => {
+  test("pruning, and moving due run requests, run concurrently with commits on several nodes", async () => {
     const { nodes, url } = await openNodes(3);
     const floors = Array.from({ length: 10 }, (_, n) => new FloorWriter(nodes[n % 3]!, `u:${n}`));
-    const effectIds = (n: number, turn: number) => {
-      return Array.from({ length: EFFECTS }, (_, place) => `${(place * 37 + n) % EFFECTS}.${n}.${turn}` as EffectId);
+    const runRequestIds = (n: number, turn: number) => {
+      return Array.from(
+        { length: RUN_REQUESTS },
+        (_, place) => `${(place * 37 + n) % RUN_REQUESTS}.${n}.${turn}` as RunRequestId,
+      );
     };
     let isWriting = true;
     const writing = Promise.all(
@@ -188,8 +191,8 @@ describeWith([POSTGRES], "several nodes on one PostgreSQL store", (start) => {
           const outcome = await floor.write({
             sessions: [session],
             events: [floor.event("data", { turn }, { session: session.id, at: turn })],
-            effectsAdded: effectIds(n, turn).map((id) => runOf(id, floor.id)),
-            effectsRemoved: turn > 0 ? effectIds(n, turn - 1) : [],
+            runRequestsAdded: runRequestIds(n, turn).map((id) => runOf(id, floor.id)),
+            runRequestsRemoved: turn > 0 ? runRequestIds(n, turn - 1) : [],
             receipts: [floor.receipt(`${n}.${turn}`, { at: turn })],
           });
           expect(outcome).toBe("committed");
@@ -206,8 +209,8 @@ describeWith([POSTGRES], "several nodes on one PostgreSQL store", (start) => {
     while (await nodes[0]!.prune({ ...limits, limit: 100 })) {}
     const heads = await nodes[0]!.heads(floors.map(({ id }) => id));
     expect([...heads.values()]).toEqual(floors.map(() => 25));
-    // Each left the effects of its last turn, and all receipts are old enough to be pruned.
-    expect(await nodes[0]!.dueEffects({ until: NOON, limit: 1_000 })).toHaveLength(EFFECTS * floors.length);
+    // Each left the run requests of its last turn, and all receipts are old enough to be pruned.
+    expect(await nodes[0]!.dueRunRequests({ until: NOON, limit: 1_000 })).toHaveLength(RUN_REQUESTS * floors.length);
     expect(await askDatabase(url, "SELECT FROM interlock.receipts")).toEqual([]);
     expect(await countDeadlocks(nodes, url)).toBe(0);
   });
@@ -266,6 +269,6 @@ describeWith([POSTGRES], "several nodes on one PostgreSQL store", (start) => {
   });
 });
 
-function runOf(id: string, floorId: FloorId): RunEffect {
-  return { kind: "run", id, floorId, dueAt: 1 } as RunEffect;
+function runOf(id: string, floorId: FloorId): RunRequest {
+  return { kind: "run", id, floorId, dueAt: 1 } as RunRequest;
 }

@@ -109,7 +109,7 @@ describeWith([POSTGRES], "a PostgreSQL store", (start) => {
       expect(row).toEqual({ count: expect.any(Number) });
     });
 
-    test("a database of the first schema is upgraded, and keeps its floors, sessions and effects", async () => {
+    test("a database of the first schema is upgraded, and keeps its floors, sessions and run requests", async () => {
       const url = await empty();
       const first = await openNode(url);
       const floor = await writeAsFirst(first);

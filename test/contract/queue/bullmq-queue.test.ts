@@ -3,10 +3,10 @@ import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import { expect, onTestFinished, test, vi } from "vitest";
-import type { EffectId, FloorId, FloorSeq } from "../../../src/protocol/ids.ts";
+import type { FloorId, FloorSeq } from "../../../src/protocol/ids.ts";
 import type { Envelope } from "../../../src/protocol/internal/command.ts";
-import type { RunEffect } from "../../../src/protocol/internal/effect.ts";
-import { alarmOf } from "../../../src/protocol/internal/effect.ts";
+import type { RunRequest } from "../../../src/protocol/internal/run-request.ts";
+import { alarmOf } from "../../../src/protocol/internal/run-request.ts";
 import { Armer } from "../../../src/queue/armer.ts";
 import { openBullmqQueue } from "../../../src/queue/bullmq-queue.ts";
 import { MemoryQueue } from "../../../src/queue/memory-queue.ts";
@@ -40,9 +40,9 @@ describeWith([REDIS_PROCESS], "the run queue over BullMQ", (startRedis) => {
   }
 
   /** Adds it repeatedly, as sweeps do, until it is taken. */
-  async function untilAdded(queue: RunQueue, effect: RunEffect): Promise<void> {
+  async function untilAdded(queue: RunQueue, entry: RunRequest): Promise<void> {
     for (let isTaken = false; !isTaken; await turn()) {
-      isTaken = await queue.add(effect).then(
+      isTaken = await queue.add(entry).then(
         () => true,
         () => false,
       );
@@ -143,7 +143,7 @@ describeWith([REDIS_PROCESS], "the run queue over BullMQ", (startRedis) => {
     await work.until(1, during.id);
   });
 
-  test("effects are added again to a Redis that was emptied, waiting ones and running ones", async () => {
+  test("entries are added again to a Redis that was emptied, waiting ones and running ones", async () => {
     const { server, nodes, queue } = await startQueue();
     const work = await carryOut(queue, { atOnce: false, concurrency: 1 });
     const [underWay, waiting] = [runOf(nodes.clock), runOf(nodes.clock)];
@@ -160,7 +160,7 @@ describeWith([REDIS_PROCESS], "the run queue over BullMQ", (startRedis) => {
     work.finish(waiting);
   });
 
-  test("effects whose lists Redis lost are added again, and ones that run are not started twice", async () => {
+  test("entries whose lists Redis lost are added again, and ones that run are not started twice", async () => {
     const { server, nodes, queue } = await startQueue();
     const late = { dueAt: nodes.clock.now() - 10_000 };
     const [underWay, waiting] = [runOf(nodes.clock, late), runOf(nodes.clock, late)];
@@ -225,7 +225,7 @@ describeWith([REDIS_PROCESS], "the run queue over BullMQ", (startRedis) => {
     const nodes = placeOf(server.url);
     const { clock } = nodes;
     const [adding, working] = [await nodes.open(), await nodes.open()];
-    const fired: EffectId[] = [];
+    const fired: string[] = [];
     await working.process("alarm", async ({ id }) => void fired.push(id), { concurrency: 3 });
     const work = await carryOut(working);
     const dueAt = clock.now() + 1_000;
@@ -238,7 +238,7 @@ describeWith([REDIS_PROCESS], "the run queue over BullMQ", (startRedis) => {
     ahead.mockRestore();
     /** As sweeps do, which another node may make too. */
     const sweep = async () => {
-      for (const effect of [alarm, run]) await working.add(effect);
+      for (const entry of [alarm, run]) await working.add(entry);
     };
     await sweep();
     expect([fired, work.begun]).toEqual([[], []]);

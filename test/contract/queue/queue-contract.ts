@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { AgentId, EffectId, FloorId, RunId, SessionId } from "../../../src/protocol/ids.ts";
-import { type Alarm, alarmOf, type RunEffect } from "../../../src/protocol/internal/effect.ts";
+import type { AgentId, FloorId, RunId, RunRequestId, SessionId } from "../../../src/protocol/ids.ts";
+import { type Alarm, alarmOf, type RunRequest } from "../../../src/protocol/internal/run-request.ts";
 import type { Queued, RunQueue } from "../../../src/queue/run-queue.ts";
 import type { Clock } from "../../../src/shared/ports/clock.ts";
 
@@ -13,9 +13,9 @@ interface QueueSubject {
 let ids = 0;
 
 /** A run that is due. */
-export const runOf = (clock: Clock, rest: Partial<RunEffect> = {}): RunEffect => ({
+export const runOf = (clock: Clock, rest: Partial<RunRequest> = {}): RunRequest => ({
   kind: "run",
-  id: `stamp.run.${++ids}` as EffectId,
+  id: `stamp.run.${++ids}` as RunRequestId,
   floorId: "u:ann" as FloorId,
   sessionId: "session" as SessionId,
   runId: `run${ids}` as RunId,
@@ -25,20 +25,20 @@ export const runOf = (clock: Clock, rest: Partial<RunEffect> = {}): RunEffect =>
   ...rest,
 });
 
-/** Executes one kind of effects; each runs until `finish`, or ends at once with `atOnce`. */
+/** Executes one kind of entries; each runs until `finish`, or ends at once with `atOnce`. */
 export async function carryOut(
   queue: RunQueue,
   { kind = "run" as Queued["kind"], concurrency = 100, atOnce = true } = {},
 ) {
   const begun: Queued[] = [];
-  const ends = new Map<EffectId, PromiseWithResolvers<void>>();
+  const ends = new Map<Queued["id"], PromiseWithResolvers<void>>();
   let wake = () => {};
-  const handle = (effect: Queued) => {
-    begun.push(effect);
+  const handle = (entry: Queued) => {
+    begun.push(entry);
     wake();
     if (atOnce) return Promise.resolve();
     const end = Promise.withResolvers<void>();
-    ends.set(effect.id, end);
+    ends.set(entry.id, end);
     return end.promise;
   };
   const processing = await queue.process(kind, handle, { concurrency });
@@ -49,7 +49,7 @@ export async function carryOut(
     begun,
     beginnings,
     /** Resolves when as many have begun, counting those with an id only if one is given. */
-    async until(count: number, id?: EffectId) {
+    async until(count: number, id?: Queued["id"]) {
       while (beginnings().filter((each) => id === undefined || each === id).length < count) {
         await new Promise<void>((resolve) => {
           wake = resolve;
@@ -71,7 +71,7 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
     });
     afterEach(() => queue.close());
 
-    const newRun = (rest: Partial<RunEffect> = {}) => runOf(clock, rest);
+    const newRun = (rest: Partial<RunRequest> = {}) => runOf(clock, rest);
     const alarmIn = (delayMs: number, of = `u:${++ids}`): Alarm => alarmOf(of as FloorId, clock.now() + delayMs);
 
     /** A run that takes the queue's only place until it is finished. */
@@ -83,7 +83,7 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       return { work, run };
     }
 
-    test("a queue delivers an effect once and unchanged", async () => {
+    test("a queue delivers an entry once and unchanged", async () => {
       const work = await carryOut(queue);
       const run = newRun({ priority: 100 });
       await queue.add(run);
@@ -95,7 +95,7 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       expect(work.begun).toEqual([run, next]);
     });
 
-    test("a queue keeps an added effect until a handler executes it", async () => {
+    test("a queue keeps an added entry until a handler executes it", async () => {
       const runs = [newRun(), newRun(), newRun()];
       for (const run of runs) await queue.add(run);
       const work = await carryOut(queue);
@@ -116,7 +116,7 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       for (const run of [first, older]) work.finish(run);
     });
 
-    test("an effect that the queue already has, waiting or running, is not added twice", async () => {
+    test("an entry that the queue already has, waiting or running, is not added twice", async () => {
       const run = newRun();
       await queue.add(run);
       await queue.add(run);
@@ -127,7 +127,7 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       await queue.add(next);
       await work.until(2);
       expect(work.beginnings()).toEqual([run.id, next.id]);
-      for (const effect of [run, next]) work.finish(effect);
+      for (const entry of [run, next]) work.finish(entry);
     });
 
     test("a queue executes nothing before it is due", async () => {
@@ -170,7 +170,7 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       alarms.finish(next);
     });
 
-    test("a queue delivers an effect that is due now before one that is due later", async () => {
+    test("a queue delivers an entry that is due now before one that is due later", async () => {
       const work = await carryOut(queue, { concurrency: 1 });
       const later = newRun({ dueAt: clock.now() + 100, priority: 100 });
       await queue.add(later);
@@ -192,7 +192,7 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       }
     });
 
-    test("a queue runs no more effects at once than its limit, and more when the limit is raised", async () => {
+    test("a queue runs no more entries at once than its limit, and more when the limit is raised", async () => {
       const work = await carryOut(queue, { concurrency: 2, atOnce: false });
       const runs = [newRun(), newRun(), newRun(), newRun(), newRun()];
       for (const run of runs) await queue.add(run);
@@ -214,7 +214,7 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       runs.finish(run);
     });
 
-    test("a queue forgets an effect whose handler fails: it can be added again, and other effects are not affected", async () => {
+    test("a queue forgets an entry whose handler fails: it can be added again, and other entries are not affected", async () => {
       const { work, run } = await begin();
       const next = newRun();
       work.fail(run);
@@ -247,7 +247,7 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       await work.stop();
     });
 
-    test("a queue executes many effects, each once", async () => {
+    test("a queue executes many entries, each once", async () => {
       const work = await carryOut(queue, { concurrency: 16 });
       const runs = Array.from({ length: 500 }, (_, index) => newRun({ priority: index % 101 }));
       await Promise.all(runs.map((run) => queue.add(run)));

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { FloorId } from "../../../src/protocol/ids.ts";
-import { alarmOf } from "../../../src/protocol/internal/effect.ts";
+import { alarmOf } from "../../../src/protocol/internal/run-request.ts";
 import { MemoryQueue } from "../../../src/queue/memory-queue.ts";
 import { SystemClock } from "../../../src/system/system-clock.ts";
 import { describeWith } from "../../support/programs/suites.ts";
@@ -61,7 +61,7 @@ describe("the memory queue", () => {
     expect(fired).toEqual(["u:soon"]);
   });
 
-  test("the memory queue refuses an effect due further ahead than a timer can wait", async () => {
+  test("the memory queue refuses an entry due further ahead than a timer can wait", async () => {
     const clock = new VirtualClock();
     const queue = new MemoryQueue(clock);
     await expect(queue.add(alarm("far", clock.now() + 2 ** 31))).rejects.toThrow(RangeError);

@@ -73,7 +73,7 @@ test("every statement finds its rows by an index", async () => {
   const statements = db.prepared.map((sql) => sql.trim()).filter((sql) => !/^(BEGIN|COMMIT|ROLLBACK)/.test(sql));
   expect(statements.length).toBeGreaterThan(60);
   const slow = statements
-    // Every effect is moved.
+    // Every run request is moved.
     .filter((sql) => sql !== "UPDATE effects SET due_at = due_at + ?")
     .map((sql) => ({ sql, scans: db.plan(sql).filter((step) => isScan(step) && !isMeant(step)) }))
     .filter(({ scans }) => scans.length > 0);

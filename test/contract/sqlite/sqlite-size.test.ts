@@ -1,8 +1,8 @@
 import { Buffer } from "node:buffer";
 import { stat } from "node:fs/promises";
 import { test } from "vitest";
-import type { EffectId, SessionId } from "../../../src/protocol/ids.ts";
-import type { RunEffect } from "../../../src/protocol/internal/effect.ts";
+import type { RunRequestId, SessionId } from "../../../src/protocol/ids.ts";
+import type { RunRequest } from "../../../src/protocol/internal/run-request.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { Chance } from "../../support/runner/chance.ts";
@@ -48,7 +48,7 @@ async function talk(floor: FloorWriter, turns: number, say: (count: number, turn
         event("message", user),
         event("session_transition", { from: "active.idle", to: "active.running", runId }),
       ],
-      effectsAdded: [{ ...run, priority: 20 } as unknown as RunEffect],
+      runRequestsAdded: [{ ...run, priority: 20 } as unknown as RunRequest],
       receipts: [floor.receipt(`command-${turn}-0123456789abcdef`, { bodyHash: "b".repeat(64), reply: reply1 })],
     });
     await floor.write({
@@ -60,7 +60,7 @@ async function talk(floor: FloorWriter, turns: number, say: (count: number, turn
         event("complete", { sessionId: "a", runId, tokenCount: 30 }),
         event("session_transition", { from: "active.running", to: "active.idle", event: "done", runId }),
       ],
-      effectsRemoved: [run.id as EffectId],
+      runRequestsRemoved: [run.id as RunRequestId],
     });
   }
   return bytes;

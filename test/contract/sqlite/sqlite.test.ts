@@ -174,7 +174,7 @@ describe("opening a SQLite file", () => {
     await expect(open()).rejects.toThrow("run a newer Interlock, or restore a backup made before the upgrade");
   });
 
-  test("a database of the first schema is upgraded, and keeps its floors, sessions and effects", async () => {
+  test("a database of the first schema is upgraded, and keeps its floors, sessions and run requests", async () => {
     const first = await open();
     const floor = await writeAsFirst(first);
     await first.close();

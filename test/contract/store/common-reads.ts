@@ -1,4 +1,4 @@
-import type { AgentId, EffectId, FloorId, MessageId, SessionId } from "../../../src/protocol/ids.ts";
+import type { AgentId, FloorId, MessageId, RunRequestId, SessionId } from "../../../src/protocol/ids.ts";
 import type { commonReads } from "../../../src/store/reads.ts";
 import type { StoredSessionQuery } from "../../../src/store/store.ts";
 
@@ -23,8 +23,13 @@ export async function askReads(reads: ReturnType<typeof commonReads>, floor: Flo
   await reads.loadSession(session);
   await reads.loadSessions([session]);
   await reads.findMessage(session, "m" as MessageId);
-  await reads.dueEffects({ until: 100, limit: 10 });
-  await reads.dueEffects({ until: 100, after: { dueAt: 1, id: "e1" as EffectId }, floorHashes: [1, 2], limit: 10 });
+  await reads.dueRunRequests({ until: 100, limit: 10 });
+  await reads.dueRunRequests({
+    until: 100,
+    after: { dueAt: 1, id: "e1" as RunRequestId },
+    floorHashes: [1, 2],
+    limit: 10,
+  });
   await reads.dueAlarms({ until: 100, limit: 10 });
   await reads.dueAlarms({ until: 100, after: { dueAt: 1, id: floor }, floorHashes: [1, 2], limit: 10 });
   await reads.loadDue(floor, [session], 10);

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import type { EffectId, FloorId, MessageId, SessionId } from "../../../src/protocol/ids.ts";
-import type { RunEffect } from "../../../src/protocol/internal/effect.ts";
+import type { FloorId, MessageId, RunRequestId, SessionId } from "../../../src/protocol/ids.ts";
 import { floorHash } from "../../../src/protocol/internal/floor-hash.ts";
+import type { RunRequest } from "../../../src/protocol/internal/run-request.ts";
 import { FloorWriter, makeMessage, NOON, type WrittenChange } from "../../support/stores/floor-writer.ts";
 import type { StoreStage } from "./store-contract.ts";
 
@@ -292,33 +292,33 @@ export function commitContract(stage: StoreStage): void {
       expect(messages.map(({ sessionId }) => sessionId)).toEqual(["bob"]);
     });
 
-    test("due effects are read by time and id, in pages", async () => {
+    test("due run requests are read by time and id, in pages", async () => {
       const { store, floor } = stage;
       const run = {
         ...{ kind: "run", id: "r", floorId: floor.id, dueAt: 20, sessionId: "a", runId: "r1", agentId: "music_agent" },
         ...{ priority: 20, trace: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01" },
-      } as RunEffect;
-      const other = (id: string, dueAt: number) => ({ kind: "run", id, floorId: floor.id, dueAt }) as RunEffect;
-      const effects = [other("z", 30), run, other("b", 20), other("a", 10), other("late", 40)];
-      await floor.write({ effectsAdded: effects });
-      const due = await store.dueEffects({ until: 30, limit: 10 });
+      } as RunRequest;
+      const other = (id: string, dueAt: number) => ({ kind: "run", id, floorId: floor.id, dueAt }) as RunRequest;
+      const requests = [other("z", 30), run, other("b", 20), other("a", 10), other("late", 40)];
+      await floor.write({ runRequestsAdded: requests });
+      const due = await store.dueRunRequests({ until: 30, limit: 10 });
       expect(due).toEqual([other("a", 10), other("b", 20), run, other("z", 30)]);
-      expect(await store.dueEffects({ until: 30, limit: 2 })).toEqual(due.slice(0, 2));
-      expect(await store.dueEffects({ until: 30, after: due[1], limit: 10 })).toEqual(due.slice(2));
-      await floor.write({ effectsRemoved: ["a", "b", "unknown"] as EffectId[] });
-      const left = await store.dueEffects({ until: 30, limit: 10 });
+      expect(await store.dueRunRequests({ until: 30, limit: 2 })).toEqual(due.slice(0, 2));
+      expect(await store.dueRunRequests({ until: 30, after: due[1], limit: 10 })).toEqual(due.slice(2));
+      await floor.write({ runRequestsRemoved: ["a", "b", "unknown"] as RunRequestId[] });
+      const left = await store.dueRunRequests({ until: 30, limit: 10 });
       expect(left.map(({ id }) => id)).toEqual(["r", "z"]);
     });
 
-    test("a query for due effects selects the floors' hashes", async () => {
+    test("a query for due run requests selects the floors' hashes", async () => {
       const { store } = stage;
       const floors = Array.from({ length: 12 }, (_, index) => new FloorWriter(store, `u:user${index}`));
       const runOf = ({ id }: FloorWriter, index: number) =>
-        ({ kind: "run", id: `t${index}`, floorId: id, dueAt: 100 - index }) as RunEffect;
-      await Promise.all(floors.map((floor, index) => floor.write({ effectsAdded: [runOf(floor, index)] })));
-      const due = async (floorHashes: number[] | undefined, after?: RunEffect) => {
-        const effects = await store.dueEffects({ until: 100, floorHashes, after, limit: 5 });
-        return effects.map(({ id }) => id);
+        ({ kind: "run", id: `t${index}`, floorId: id, dueAt: 100 - index }) as RunRequest;
+      await Promise.all(floors.map((floor, index) => floor.write({ runRequestsAdded: [runOf(floor, index)] })));
+      const due = async (floorHashes: number[] | undefined, after?: RunRequest) => {
+        const requests = await store.dueRunRequests({ until: 100, floorHashes, after, limit: 5 });
+        return requests.map(({ id }) => id);
       };
       const own = [7, 2, 11].map((index) => floorHash(floors[index]!.id));
       const wanted = floors.flatMap(({ id }, index) => (own.includes(floorHash(id)) ? [`t${index}`] : [])).reverse();

@@ -53,7 +53,7 @@ export class FloorWatch {
   /** The run of each session that has one. */
   readonly #runs = new Map<SessionId, RunId>();
   readonly #wanted = new Set<string>();
-  /** The effects that each session references. */
+  /** The run requests that each session references. */
   readonly #named = new Map<SessionId, string[]>();
   /** The times of commits that hide intermediate states: commands of one batch see each other's changes. */
   readonly #unclear: number[] = [];
@@ -125,12 +125,12 @@ export class FloorWatch {
       if ("message" in write) messageIsTrue(write.message);
     }
     for (const row of rows) this.#rowAgrees(row, at);
-    this.#effectsAreNew(change);
+    this.#runRequestsAreNew(change);
     const { floor, flags } = (JSON.parse(change.snapshot) as Snapshot).actors.context;
     this.#machinesAgree(floor, rows);
     checkArrangement(floor, rulesOf(this.#catalog, flags));
     this.#replacedAreGone(floor, entries);
-    this.#effectsAreNamed();
+    this.#runRequestsAreNamed();
     this.#hold(at, floor.reserved?.sessionId);
     this.version += 1;
     this.head = change.head;
@@ -272,16 +272,16 @@ export class FloorWatch {
     }
   }
 
-  #effectsAreNew({ effectsAdded, effectsRemoved }: FloorChange): void {
-    for (const id of effectsRemoved) this.#wanted.delete(id);
-    for (const { id } of effectsAdded) this.#wanted.add(id);
+  #runRequestsAreNew({ runRequestsAdded, runRequestsRemoved }: FloorChange): void {
+    for (const id of runRequestsRemoved) this.#wanted.delete(id);
+    for (const { id } of runRequestsAdded) this.#wanted.add(id);
   }
 
-  /** Every pending effect is referenced, and every referenced effect is pending. */
-  #effectsAreNamed(): void {
+  /** Every pending run request is referenced, and every referenced run request is pending. */
+  #runRequestsAreNamed(): void {
     const named = new Set([...this.#named.values()].flat());
-    for (const id of named) must(this.#wanted.has(id), () => `effect ${id} is named and not there`);
-    for (const id of this.#wanted) must(named.has(id), () => `effect ${id} is there and nobody names it`);
+    for (const id of named) must(this.#wanted.has(id), () => `run request ${id} is named and not there`);
+    for (const id of this.#wanted) must(named.has(id), () => `run request ${id} is there and nobody names it`);
   }
 
   #machinesAgree({ holder, ducked, paused }: Floor, rows: readonly SessionRow[]): void {

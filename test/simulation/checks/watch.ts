@@ -12,7 +12,7 @@ interface FloorUpdate {
   reserved?: object;
 }
 
-/** The largest delay of an effect, in ms: the times in the catalogue are shorter. */
+/** The largest delay of a run request, in ms: the times in the catalogue are shorter. */
 const LONGEST_MS = 60_000;
 
 /** Checks every change when it is committed, and records it as the reference for readers and clients. */
@@ -23,8 +23,8 @@ export class Watch {
   readonly #texts = new WeakMap<LogEntry, string>();
   /** Sessions whose log has ended, and whether they were deleted. */
   readonly #over = new Map<SessionId, "archived" | "deleted">();
-  /** The due time of each effect that was ever pending. */
-  readonly #effects = new Map<string, number>();
+  /** The due time of each run request that was ever pending. */
+  readonly #runRequests = new Map<string, number>();
   readonly #marks = new Map<string, number>();
   /** Each floor's last logged flags and reservation. */
   readonly #updates = new Map<FloorId, { flags: string; reserved: string | undefined }>();
@@ -76,11 +76,11 @@ export class Watch {
 
   /** A change was committed. */
   take(change: FloorChange, at: number): void {
-    for (const { id, dueAt } of change.effectsAdded) {
-      must(!this.#effects.has(id), () => `effect id ${id} was used a second time`);
+    for (const { id, dueAt } of change.runRequestsAdded) {
+      must(!this.#runRequests.has(id), () => `run request id ${id} was used a second time`);
       const inMs = dueAt - at;
-      must(inMs > -LATE_MS && inMs < LONGEST_MS, () => `effect ${id} is due in ${inMs} ms`);
-      this.#effects.set(id, dueAt);
+      must(inMs > -LATE_MS && inMs < LONGEST_MS, () => `run request ${id} is due in ${inMs} ms`);
+      this.#runRequests.set(id, dueAt);
     }
     this.floor(change.floorId).take(change, at);
     for (const entry of change.events) this.#note(change.floorId, entry);

@@ -104,7 +104,7 @@ export class NodeProcess {
         newId: seams.hostIds(newId),
         catalog: () => hostCatalog,
         interactionTimeoutMs: INTERACTION_MS,
-        arm: (effect) => this.#armer!.arm(effect),
+        arm: (entry) => this.#armer!.arm(entry),
         maxFloors: MAX_FLOORS,
         metrics: {
           command() {},

@@ -1,5 +1,4 @@
 import { AppError } from "../../../src/protocol/errors.ts";
-import type { EffectId } from "../../../src/protocol/ids.ts";
 import type { Processing, Queued, RunQueue } from "../../../src/queue/run-queue.ts";
 import type { Clock } from "../../../src/shared/ports/clock.ts";
 import type { Life } from "../nodes/life.ts";
@@ -24,7 +23,7 @@ const LOCK_MS = 1_200;
 const STALLED_MS = 400;
 const TRAVEL_MS = 3;
 
-type Handler = (effect: Queued) => Promise<void>;
+type Handler = (entry: Queued) => Promise<void>;
 
 interface Consumer {
   life: Life;
@@ -38,7 +37,7 @@ interface Consumer {
 }
 
 interface Job {
-  effect: Queued;
+  entry: Queued;
   /** The process that has the job, and the time at which its lock expires. */
   holder?: { consumer: Consumer; until: number } | undefined;
   isReady: boolean;
@@ -50,7 +49,7 @@ interface Job {
  */
 export class JobQueue {
   readonly #world: Surroundings;
-  readonly #jobs = new Map<EffectId, Job>();
+  readonly #jobs = new Map<Queued["id"], Job>();
   readonly #consumers = new Set<Consumer>();
   weather = FAIR_QUEUE;
 
@@ -79,20 +78,20 @@ export class JobQueue {
     });
     const { clock, chance } = this.#world;
     return {
-      add: (effect) =>
+      add: (entry) =>
         life.call((done, failed) => {
-          const delayMs = effect.dueAt - own.now();
+          const delayMs = entry.dueAt - own.now();
           const isRefused = this.weather.refuse > 0 && chance.percent(this.weather.refuse);
           clock.after(1 + chance.below(TRAVEL_MS), () => {
             if (isRefused) return failed(new AppError("unavailable"));
-            this.#add(effect, delayMs);
+            this.#add(entry, delayMs);
             clock.after(1 + chance.below(TRAVEL_MS), () => done(undefined));
           });
         }),
       process: async (kind, handler, { concurrency }) => this.#process(life, kind, handler as Handler, concurrency),
       waitingRuns: async () => {
         const waiting = [...this.#jobs.values()].filter(({ isReady, holder }) => isReady && !holder);
-        const due = waiting.flatMap(({ effect }) => (effect.kind === "run" ? [effect.dueAt] : []));
+        const due = waiting.flatMap(({ entry }) => (entry.kind === "run" ? [entry.dueAt] : []));
         return { count: due.length, since: due.length > 0 ? Math.min(...due) : undefined };
       },
       close: async () => {},
@@ -119,17 +118,17 @@ export class JobQueue {
     };
   }
 
-  #add(effect: Queued, delayMs: number): void {
-    if (this.#jobs.has(effect.id)) return;
+  #add(entry: Queued, delayMs: number): void {
+    if (this.#jobs.has(entry.id)) return;
     const { clock, chance, trace } = this.#world;
-    const job: Job = { effect, isReady: false };
-    this.#jobs.set(effect.id, job);
+    const job: Job = { entry, isReady: false };
+    this.#jobs.set(entry.id, job);
     const isLate = this.weather.late > 0 && chance.percent(this.weather.late);
     const lateMs = isLate ? chance.below(this.weather.lateMs) : 0;
-    if (isLate) trace.add("queue", `${effect.id} will be ${lateMs} ms late`);
+    if (isLate) trace.add("queue", `${entry.id} will be ${lateMs} ms late`);
     clock.after(Math.max(0, delayMs) + lateMs, () => {
       job.isReady = true;
-      if (this.#jobs.get(effect.id) === job) this.#handOut(job);
+      if (this.#jobs.get(entry.id) === job) this.#handOut(job);
     });
   }
 
@@ -142,7 +141,7 @@ export class JobQueue {
     const isTwice = this.weather.twice > 0 && chance.percent(this.weather.twice);
     for (let count = isTwice ? 2 : 1; count > 0; count--) {
       const free = [...this.#consumers].filter(
-        ({ kind, underWay, concurrency }) => kind === job.effect.kind && underWay < concurrency,
+        ({ kind, underWay, concurrency }) => kind === job.entry.kind && underWay < concurrency,
       );
       if (free.length === 0) return;
       this.#giveTo(chance.pick(free), job);
@@ -151,13 +150,13 @@ export class JobQueue {
 
   #giveTo(consumer: Consumer, job: Job): void {
     const { clock, chance, trace } = this.#world;
-    const { effect } = job;
+    const { entry } = job;
     const hold = { consumer, until: clock.now() + LOCK_MS };
     job.holder = hold;
     consumer.underWay += 1;
-    trace.add("queue", `→ ${consumer.life.name}: ${effect.kind} ${effect.id}`);
+    trace.add("queue", `→ ${consumer.life.name}: ${entry.kind} ${entry.id}`);
     const finish = () => {
-      if (this.#jobs.get(effect.id) === job && job.holder === hold) this.#jobs.delete(effect.id);
+      if (this.#jobs.get(entry.id) === job && job.holder === hold) this.#jobs.delete(entry.id);
       this.#handOutAll();
     };
     clock.after(1 + chance.below(TRAVEL_MS), () =>
@@ -167,7 +166,7 @@ export class JobQueue {
           if (consumer.underWay === 0) consumer.onIdle?.();
           if (consumer.life.acts()) clock.after(1 + chance.below(TRAVEL_MS), finish);
         };
-        consumer.handler(effect).then(end, end);
+        consumer.handler(entry).then(end, end);
       }),
     );
   }
@@ -179,7 +178,7 @@ export class JobQueue {
       if (!job.holder) continue;
       if (job.holder.consumer.life.isAwake) job.holder.until = clock.now() + LOCK_MS;
       if (job.holder.until > clock.now()) continue;
-      trace.add("queue", `${job.effect.id} has stalled`);
+      trace.add("queue", `${job.entry.id} has stalled`);
       job.holder = undefined;
       this.#handOut(job);
     }

@@ -50,7 +50,7 @@ const METHODS = [
   "newestTime",
   "listRuns",
   "loadDue",
-  "dueEffects",
+  "dueRunRequests",
   "dueAlarms",
   "whereIs",
   "viewSession",

@@ -5,7 +5,7 @@ import {
   type Left,
   newPlayerMachine,
   type Playback,
-  type PlayerEffect,
+  type PlayerAction,
   type PlayerEvent,
   type PlayerMachine,
   type PlayerRequest,
@@ -36,12 +36,12 @@ export class PlayerWorld {
   playback: Exclude<Playback, "gone"> = "stopped";
   session: FloorSession | undefined;
   others: Others = "nobody";
-  /** Every effect with the event that caused it, and the machines around it. */
+  /** Every action with the event that caused it, and the machines around it. */
   readonly steps: {
     before: PlayerMachine;
     event: PlayerEvent;
     after: PlayerMachine;
-    effects: readonly PlayerEffect[];
+    actions: readonly PlayerAction[];
   }[] = [];
   /** The sessions that went on as others. */
   readonly #goesOnAs = new Map<string, string>();
@@ -164,16 +164,16 @@ export class PlayerWorld {
 
   step(event: PlayerEvent): void {
     const before = this.machine;
-    const [after, effects] = stepPlayer(before, event);
+    const [after, actions] = stepPlayer(before, event);
     this.machine = after;
-    this.steps.push({ before, event, after, effects });
+    this.steps.push({ before, event, after, actions });
     const { sessionId, isPausedHere } = after;
     this.#left = sessionId === undefined && !isPausedHere ? undefined : { sessionId, isPausedHere };
-    for (const effect of effects) {
-      if (effect.type === "order") this.#orders.push(effect.to);
-      else if (effect.type === "request") this.#requests.push(effect);
-      else if (effect.type === "retry") this.#hasRetry = true;
-      else if (effect.type === "follow") this.#load(effect.sessionId);
+    for (const action of actions) {
+      if (action.type === "order") this.#orders.push(action.to);
+      else if (action.type === "request") this.#requests.push(action);
+      else if (action.type === "retry") this.#hasRetry = true;
+      else if (action.type === "follow") this.#load(action.sessionId);
     }
   }
 

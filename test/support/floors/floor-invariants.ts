@@ -36,7 +36,7 @@ export class FloorInvariants {
   readonly #endedRuns = new Set<string>();
   /** The questions and confirmations that readers show. */
   readonly #shown = new Set<RequestId>();
-  readonly #effects = new Set<string>();
+  readonly #runRequests = new Set<string>();
   /** Sessions whose lease lapsed and that have not requested the floor since. */
   readonly #lapsed = new Set<SessionId>();
   #catalog: Catalog;
@@ -89,7 +89,7 @@ export class FloorInvariants {
     this.#replacedAreGone(before, floor, facts);
     this.#rejectionTouchesNobody(facts, reply);
     this.#machinesAgree(actors);
-    this.#effectsAreWanted(actors);
+    this.#runRequestsAreWanted(actors);
     this.#questionsAreShown(actors);
   }
 
@@ -107,8 +107,8 @@ export class FloorInvariants {
 
   #follow(fact: Fact): void {
     if (fact.type === "at") this.#dateAt(fact.now);
-    if (fact.type === "effect.add") this.#effects.add(fact.effect.id);
-    if (fact.type === "effect.remove") this.#effects.delete(fact.id);
+    if (fact.type === "run_request.add") this.#runRequests.add(fact.request.id);
+    if (fact.type === "run_request.remove") this.#runRequests.delete(fact.id);
     if (fact.type === "message.add") this.#openRuns.add(fact.message.runId!);
     if (fact.type !== "event") return;
     const { event } = fact;
@@ -288,8 +288,8 @@ export class FloorInvariants {
     must(isDeepStrictEqual(new Set(ids), this.#shown), `waiting: ${ids}; shown: ${[...this.#shown]}`);
   }
 
-  /** Every pending effect is referenced by a machine, and every referenced effect was requested. */
-  #effectsAreWanted(actors: FloorActors): void {
+  /** Every pending run request is referenced by a machine, and every referenced run request was requested. */
+  #runRequestsAreWanted(actors: FloorActors): void {
     const named = new Set<string>();
     const name = (id: string | undefined) => id !== undefined && named.add(id);
     for (const id of actors.sessionIds) {
@@ -297,8 +297,8 @@ export class FloorInvariants {
       name(context.run?.effectId);
       name(context.run?.nudgeId);
     }
-    const lost = [...named].filter((id) => !this.#effects.has(id));
-    const leaked = [...this.#effects].filter((id) => !named.has(id));
+    const lost = [...named].filter((id) => !this.#runRequests.has(id));
+    const leaked = [...this.#runRequests].filter((id) => !named.has(id));
     must(lost.length === 0, `named but not asked for: ${lost}`);
     must(leaked.length === 0, `asked for but named by nobody: ${leaked}`);
   }

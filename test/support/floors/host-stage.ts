@@ -72,7 +72,7 @@ class KeptMetrics implements HostMetrics {
   counted(): void {}
 }
 
-/** A host over a store. The test controls the commits, the clock, the catalogue and the arming of effects. */
+/** A host over a store. The test controls the commits, the clock, the catalogue and the arming of run requests. */
 export class HostStage {
   readonly host: Host;
   readonly store: ControlledStore;
@@ -81,7 +81,7 @@ export class HostStage {
   readonly log = new KeptLog();
   readonly metrics = new KeptMetrics();
   readonly armed: Queued[] = [];
-  /** Called with each effect and alarm that is to be armed. */
+  /** Called with each run request and alarm that is to be armed. */
   onArm: (queued: Queued) => void = () => {};
   catalog: Catalog = makeCatalog(EXAMPLE_AGENTS);
   /** Commands delivered to the actors, including repeated deliveries. */

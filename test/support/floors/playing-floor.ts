@@ -45,8 +45,8 @@ export const closed = (facts: readonly Fact[]) =>
 
 /** The runs that a step requested. */
 export const requestedRuns = (facts: readonly Fact[]) =>
-  facts.flatMap((fact) => (fact.type === "effect.add" && fact.effect.kind === "run" ? [fact.effect] : []));
+  facts.flatMap((fact) => (fact.type === "run_request.add" && fact.request.kind === "run" ? [fact.request] : []));
 
-/** The ids of the effects that a step removed. */
+/** The ids of the run requests that a step removed. */
 export const withdrawn = (facts: readonly Fact[]) =>
-  facts.flatMap((fact) => (fact.type === "effect.remove" ? [fact.id] : []));
+  facts.flatMap((fact) => (fact.type === "run_request.remove" ? [fact.id] : []));

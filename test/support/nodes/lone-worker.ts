@@ -1,10 +1,10 @@
 import { onTestFinished } from "vitest";
 import type { Agent } from "../../../src/agents/agent.ts";
 import { MemoryBus } from "../../../src/bus/memory-bus.ts";
-import type { AgentId, EffectId, FloorId, MessageId, RunId, SessionId } from "../../../src/protocol/ids.ts";
+import type { AgentId, FloorId, MessageId, RunId, RunRequestId, SessionId } from "../../../src/protocol/ids.ts";
 import type { Envelope } from "../../../src/protocol/internal/command.ts";
-import type { RunEffect } from "../../../src/protocol/internal/effect.ts";
 import type { Reply } from "../../../src/protocol/internal/reply.ts";
+import type { RunRequest } from "../../../src/protocol/internal/run-request.ts";
 import { MemoryQueue } from "../../../src/queue/memory-queue.ts";
 import { Worker, type WorkerOptions } from "../../../src/runs/worker.ts";
 import { messageOf } from "../agents/run-stage.ts";
@@ -12,9 +12,9 @@ import { VirtualClock } from "../runner/virtual-clock.ts";
 import { KeptLog } from "../stores/sqlite-place.ts";
 
 /** A run of ann's session, requested by a commit with a trace. */
-export const EFFECT: RunEffect & { trace: string } = {
+export const RUN_REQUEST: RunRequest & { trace: string } = {
   kind: "run",
-  id: "e" as EffectId,
+  id: "e" as RunRequestId,
   floorId: "u:ann" as FloorId,
   sessionId: "song" as SessionId,
   runId: "run" as RunId,
@@ -27,7 +27,7 @@ export const EFFECT: RunEffect & { trace: string } = {
 /** A floor that grants every claim of the run, as its second attempt, and accepts every report. */
 export async function giveAway({ command }: Envelope): Promise<Reply> {
   if (command.type !== "run.claim") return { ok: true, directive: { verdict: "go", answers: [] } };
-  const task = { runId: EFFECT.runId, attempt: 2, agentId: EFFECT.agentId, messageId: "m" as MessageId };
+  const task = { runId: RUN_REQUEST.runId, attempt: 2, agentId: RUN_REQUEST.agentId, messageId: "m" as MessageId };
   return { ok: true, task: { ...task, approvedTools: [] } };
 }
 
@@ -72,6 +72,6 @@ export async function startLoneWorker(
     await clock.advance(0);
     await stopped;
   });
-  await queue.add(EFFECT);
+  await queue.add(RUN_REQUEST);
   return clock;
 }

@@ -135,9 +135,9 @@ export class WorkerStage {
       store: store.store,
       queue: {
         // At least once: every worker gets every run, and the floor decides which one has it.
-        add: async (effect) => {
-          if (effect.kind === "alarm") await alarms.add(effect);
-          else await Promise.all(this.#workers.filter((each) => each.isOffered).map(({ queue }) => queue.add(effect)));
+        add: async (entry) => {
+          if (entry.kind === "alarm") await alarms.add(entry);
+          else await Promise.all(this.#workers.filter((each) => each.isOffered).map(({ queue }) => queue.add(entry)));
         },
         process: alarms.process.bind(alarms),
         waitingRuns: () => alarms.waitingRuns(),
@@ -152,7 +152,7 @@ export class WorkerStage {
       log,
     });
     floors.catalog = CATALOG;
-    floors.onArm = (effect) => this.#armer.arm(effect);
+    floors.onArm = (entry) => this.#armer.arm(entry);
   }
 
   static async open(): Promise<WorkerStage> {
@@ -232,9 +232,9 @@ export class WorkerStage {
     return entries.filter((entry: LogEntry) => entry.type === type).map(({ json }) => JSON.parse(json));
   }
 
-  /** Pending effects. */
-  async effects() {
-    return await this.floors.store.store.dueEffects({ until: Number.MAX_SAFE_INTEGER, limit: 1_000 });
+  /** Pending run requests. */
+  async runRequests() {
+    return await this.floors.store.store.dueRunRequests({ until: Number.MAX_SAFE_INTEGER, limit: 1_000 });
   }
 
   /** The alarms of the floors. */

@@ -66,8 +66,8 @@ export class WalkedFloor extends FloorStage {
 
   /** Workers claim runs, and confirm that attempts have ended, at once. */
   #work(fact: Fact): void {
-    if (fact.type === "effect.add" && fact.effect.purpose === undefined) {
-      const { sessionId, runId } = fact.effect;
+    if (fact.type === "run_request.add" && fact.request.purpose === undefined) {
+      const { sessionId, runId } = fact.request;
       if (this.contextOf(sessionId).run?.live !== true) this.claim(sessionId, runId, "worker", true);
     } else if (fact.type === "signal" && fact.signal.signal === "stop") {
       const { runId } = fact;

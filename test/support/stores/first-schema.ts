@@ -1,6 +1,6 @@
 import { expect } from "vitest";
-import type { EffectId, RunId, SessionId } from "../../../src/protocol/ids.ts";
-import type { RunEffect } from "../../../src/protocol/internal/effect.ts";
+import type { RunId, RunRequestId, SessionId } from "../../../src/protocol/ids.ts";
+import type { RunRequest } from "../../../src/protocol/internal/run-request.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { FloorWriter, NOON } from "./floor-writer.ts";
 
@@ -29,14 +29,19 @@ const WITH_RUNS = [
 ];
 const NO_RUNS = String.raw`{"turns":[],"note":"\"run\":{\"turns\":[{"}`;
 
-/** Write a floor with an alarm, a session of that memory, and an effect. */
+/** Write a floor with an alarm, a session of that memory, and a run request. */
 export async function writeAsFirst(store: Store): Promise<FloorWriter> {
   const floor = new FloorWriter(store);
-  const effect = {
-    ...{ id: "e1" as EffectId, kind: "run", floorId: floor.id, dueAt: NOON, sessionId: ANN, runId: "r1" as RunId },
+  const runRequest = {
+    ...{ id: "e1" as RunRequestId, kind: "run", floorId: floor.id, dueAt: NOON, sessionId: ANN, runId: "r1" as RunId },
     priority: 1,
-  } as RunEffect;
-  await floor.write({ sessions: [floor.session(ANN)], memory: FIRST_MEMORY, effectsAdded: [effect], alarm: NOON });
+  } as RunRequest;
+  await floor.write({
+    sessions: [floor.session(ANN)],
+    memory: FIRST_MEMORY,
+    runRequestsAdded: [runRequest],
+    alarm: NOON,
+  });
   for (const [index, memory] of WITH_RUNS.entries())
     await floor.write({
       sessions: [floor.session(`busy${index}`, { lastActivityAt: NOON + index })],
@@ -57,7 +62,7 @@ export async function expectUpgraded(store: Store, floor: FloorWriter): Promise<
   expect(await listed("unfinished")).toEqual(["busy0 0", "busy1 1", "busy2 2"]);
   expect(await listed("failed")).toEqual(["failed 0"]);
   const due = { until: NOON, limit: 10 };
-  expect((await store.dueEffects(due)).map(({ id }) => id)).toEqual(["e1"]);
+  expect((await store.dueRunRequests(due)).map(({ id }) => id)).toEqual(["e1"]);
   expect((await store.dueAlarms(due)).map(({ id }) => id)).toEqual([floor.id]);
   floor.continueIn(store);
   await floor.write({ sessions: [floor.session(ANN)], memory: "{}", alarm: NOON });

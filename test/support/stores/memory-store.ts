@@ -2,15 +2,15 @@ import { AppError } from "../../../src/protocol/errors.ts";
 import type { LogEntry } from "../../../src/protocol/event.ts";
 import type {
   ConnectionId,
-  EffectId,
   FloorId,
   FloorSeq,
   MessageId,
+  RunRequestId,
   Seq,
   SessionId,
 } from "../../../src/protocol/ids.ts";
-import type { RunEffect } from "../../../src/protocol/internal/effect.ts";
 import { floorHash } from "../../../src/protocol/internal/floor-hash.ts";
+import type { RunRequest } from "../../../src/protocol/internal/run-request.ts";
 import type { Message } from "../../../src/protocol/message.ts";
 import type { Session } from "../../../src/protocol/session.ts";
 import { LOG_BYTES, readPage, rowsWithin, weightOfEvent } from "../../../src/store/row-page.ts";
@@ -90,9 +90,9 @@ export class MemoryStore implements Store {
 
   // Read by the simulation without a delay.
 
-  /** Pending effects, in no order. */
-  get effects(): Iterable<RunEffect> {
-    return this.#tables.effects.values();
+  /** Pending run requests, in no order. */
+  get runRequests(): Iterable<RunRequest> {
+    return this.#tables.runRequests.values();
   }
 
   /** The alarm of each floor that has one, in no order. */
@@ -195,8 +195,8 @@ export class MemoryStore implements Store {
     return { sessions: rows.map(({ session, memory }) => ({ session, memory, at: 0 })), hasMore: false };
   }
 
-  async dueEffects(query: DueQuery): Promise<RunEffect[]> {
-    return dueBy(this.#tables.effects.values(), query, ({ floorId }) => floorId);
+  async dueRunRequests(query: DueQuery): Promise<RunRequest[]> {
+    return dueBy(this.#tables.runRequests.values(), query, ({ floorId }) => floorId);
   }
 
   async dueAlarms(query: DueQuery<FloorId>) {
@@ -347,7 +347,7 @@ class MemoryTables {
   readonly sessions = new Map<SessionId, StoredSession>();
   /** What is kept of deleted sessions. */
   readonly tombstones = new Map<SessionId, Whereabouts & { floorId: FloorId }>();
-  readonly effects = new Map<EffectId, RunEffect>();
+  readonly runRequests = new Map<RunRequestId, RunRequest>();
   readonly receipts = new Map<string, Receipt>();
   readonly connections = new Map<ConnectionId, ConnectionRow>();
   readonly #windows = new Map<string, { endsAt: number; used: number }>();
@@ -426,8 +426,8 @@ class MemoryTables {
     for (const row of change.sessions) this.#putSession(row, floorId);
     for (const write of change.messages) this.#writeMessage(write);
     for (const entry of change.events) this.#log(entry, floorId);
-    for (const id of change.effectsRemoved) this.effects.delete(id);
-    for (const effect of change.effectsAdded) this.effects.set(effect.id, effect);
+    for (const id of change.runRequestsRemoved) this.runRequests.delete(id);
+    for (const each of change.runRequestsAdded) this.runRequests.set(each.id, each);
     for (const receipt of change.receipts) this.receipts.set(receiptKey(receipt), receipt);
     for (const deleted of change.deleted) this.#delete(deleted, floorId);
   }

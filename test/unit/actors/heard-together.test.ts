@@ -168,7 +168,7 @@ test("a prompt leaves the music's run unchanged: the run is not held, ended or r
     floor.report("M", "run-m1", 1);
     play(floor, "end V");
   });
-  expect(facts.filter(({ type }) => type === "signal" || type.startsWith("effect."))).toEqual([]);
+  expect(facts.filter(({ type }) => type === "signal" || type.startsWith("run_request."))).toEqual([]);
   expect(floor.state("M")).toBe("active.running");
 });
 

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { AppError } from "../../../src/protocol/errors.ts";
 import type { FloorId } from "../../../src/protocol/ids.ts";
-import { alarmOf } from "../../../src/protocol/internal/effect.ts";
 import { runTopic } from "../../../src/protocol/internal/floor-message.ts";
+import { alarmOf } from "../../../src/protocol/internal/run-request.ts";
 import { masterRef } from "../../../src/protocol/message.ts";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
 import { HostStage } from "../../support/floors/host-stage.ts";
@@ -40,7 +40,7 @@ async function openTwo(options: { maxFloors?: number } = { maxFloors: 2 }) {
   return { stage, create, rename, expectHolder };
 }
 
-test("a commit's events, effects and signals are sent only once it is durable", async () => {
+test("a commit's events, run requests and signals are sent only once it is durable", async () => {
   const { stage, messages } = await openMusic();
   await stage.run("music", "r1");
   await stage.settle();
@@ -70,7 +70,7 @@ test("a commit's events, effects and signals are sent only once it is durable", 
 test.each([
   ["met a conflict", "conflict" as const, 1],
   ["failed", { refuseWith: new AppError("unavailable") }, 0],
-])("events, effects and signals are not sent for a commit that %s", async (_, fate, told) => {
+])("events, run requests and signals are not sent for a commit that %s", async (_, fate, told) => {
   const { stage, messages } = await openMusic();
   stage.store.fates.push(fate);
   await stage.failureOf(stage.create("idler", "idler"));

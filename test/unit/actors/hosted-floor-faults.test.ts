@@ -155,7 +155,7 @@ async function withRow(over: { format?: number; rewrite?: (snapshot: string) => 
   await stage.run("music", "r1");
   await stage.create("well", "music", { floorId: "u:bob" });
   const { head, version, snapshot, format } = (await stage.store.store.loadFloor("u:ann" as never))!;
-  const nothing = { newIds: [], sessions: [], events: [], receipts: [], effectsAdded: [], effectsRemoved: [] };
+  const nothing = { newIds: [], sessions: [], events: [], receipts: [], runRequestsAdded: [], runRequestsRemoved: [] };
   const change = { ...stage.store.changes[0]!, ...nothing, expected: version, head };
   const row = { snapshot: over.rewrite?.(snapshot) ?? snapshot, format: over.format ?? format };
   expect(await stage.store.store.commit({ ...change, ...row })).toBe("committed");

@@ -95,7 +95,7 @@ test("a command may still begin at the instant of its deadline", async () => {
   expect((await stage.rename("music", "just so", { timeoutAt: stage.clock.now() })).ok).toBe(true);
 });
 
-test("a repeat of a waiting or running command joins it: one effect, one answer", async () => {
+test("a repeat of a waiting or running command joins it: one run request, one answer", async () => {
   const { stage, first } = await openHeld();
   const again = stage.rename("music", "first", { commandId: "one" });
   const waiting = ["two", "two", "two"].map((commandId) => stage.rename("music", "second", { commandId }));
@@ -173,7 +173,7 @@ test("a command that changes nothing writes and publishes nothing", async () => 
   expect([stage.store.changes.length, stage.store.callsOf("confirm"), messages]).toEqual([before, 1, []]);
 });
 
-test("effects requested while a floor's time is ahead of the clock are due by the clock", async () => {
+test("run requests requested while a floor's time is ahead of the clock are due by the clock", async () => {
   const stage = await openFloor();
   stage.clock.jump(600_000);
   await stage.rename("music", "in the future");

@@ -201,7 +201,7 @@ function playByTable(value: unknown, context: SessionContext, event: SessionEven
     for (let next = waiting.shift(); next; next = waiting.shift()) {
       const made = SESSION.step(state, next);
       state = made.state;
-      for (const { facts, toArbiter, toSelf } of made.effects) {
+      for (const { facts, toArbiter, toSelf } of made.steps) {
         if (facts.length > 0) emitted.push({ type: "facts", facts });
         words.push(...toArbiter);
         waiting.push(...toSelf);

@@ -7,9 +7,9 @@ import { MachinePlayer } from "../../../src/actors/machine/machine-player.ts";
 interface Counted {
   n: number;
 }
-const add = Object.assign(() => {}, { effectOf: ({ n }: Counted) => ({ context: { n: n + 1 } }) });
+const add = Object.assign(() => {}, { stepOf: ({ n }: Counted) => ({ context: { n: n + 1 } }) });
 const fall = Object.assign(() => {}, {
-  effectOf: () => {
+  stepOf: () => {
     throw new Error("it fell");
   },
 });

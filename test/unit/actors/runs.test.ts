@@ -23,7 +23,7 @@ test("a turn keeps the user's message, requests a worker and runs", () => {
     expect(floor.chat("music", "m1")).toMatchObject({ ok: true, messageId: "m1", runId: "run-m1" });
   });
   // The events: the session gets its title from its first message, and runs.
-  expect(facts.map((fact) => fact.type)).toEqual(["message.add", "event", "turn.begun", "effect.add", "event"]);
+  expect(facts.map((fact) => fact.type)).toEqual(["message.add", "event", "turn.begun", "run_request.add", "event"]);
   expect(floor.state("music")).toBe("active.running");
 });
 

@@ -61,7 +61,7 @@ test("its message starts a turn at its time, and names the session", () => {
   const facts = floor.factsOf(() => floor.pass(MINUTE));
   expect(floor.state("a")).toBe("active.running");
   expect(floor.view("a")).toMatchObject({ title: "Good morning!", messageCount: 1 });
-  expect(facts.filter(({ type }) => type === "effect.add")).toHaveLength(1);
+  expect(facts.filter(({ type }) => type === "run_request.add")).toHaveLength(1);
   // As any message that asks for the floor: the decision, the transition, then the turn.
   expect(facts.flatMap((fact) => (fact.type === "event" ? fact.event.type : []))).toEqual([
     "session_updated",
@@ -104,7 +104,7 @@ describe("refused at its time", () => {
     expect(floor.view("a")).toMatchObject({ messageCount: 1, failure: { errorCode: "rejected" } });
     const statuses = floor.facts.flatMap((fact) => (fact.type === "message.status" ? fact.status : []));
     expect(statuses).toEqual(["error"]);
-    expect(floor.facts.some(({ type }) => type === "effect.add")).toBe(false);
+    expect(floor.facts.some(({ type }) => type === "run_request.add")).toBe(false);
   });
 
   test("also because its agent has left the catalogue, or does not answer", () => {

@@ -32,7 +32,7 @@ class Stage extends FloorStage {
     this.create("writer");
   }
 
-  /** The pending summary, and its effect. */
+  /** The pending summary, and its run request. */
   get wanted(): { runId: string; id: string; dueAt: number } {
     return requestedIn(this.facts).at(-1) ?? { runId: "none", id: "none", dueAt: 0 };
   }
@@ -96,7 +96,7 @@ test("a summary is requested after the configured number of turns, and becomes a
   expect(stage.events("session_updated", facts)).toMatchObject([
     { summary: "Title", summaryId: runId, tokenUsage: { used: 10 } },
   ]);
-  expect(facts).toContainEqual({ type: "effect.remove", id: stage.wanted.id });
+  expect(facts).toContainEqual({ type: "run_request.remove", id: stage.wanted.id });
   expect(stage.context).toMatchObject({ messageCount: 5, summary: "Title", summaryId: runId });
   // The next reply does not change the title.
   stage.talk();
@@ -162,7 +162,7 @@ test("an outdated summary changes nothing", () => {
   const stage = Stage.begun();
   const facts = stage.take({ kind: "unneeded" });
   expect(facts).toEqual([
-    { type: "effect.remove", id: stage.wanted.id },
+    { type: "run_request.remove", id: stage.wanted.id },
     { type: "event", event: expect.objectContaining({ type: "session_updated" }) },
   ]);
   expect(stage.context).toMatchObject({ messageCount: 0, summarizing: undefined });
@@ -188,7 +188,7 @@ test.each(["archive", "delete"] as const)(
     const stage = Stage.begun();
     stage.on("writer", verb);
     const { id, runId } = stage.wanted;
-    expect(stage.facts).toContainEqual({ type: "effect.remove", id });
+    expect(stage.facts).toContainEqual({ type: "run_request.remove", id });
     expect(stage.facts).toContainEqual({ type: "signal", runId, signal: { signal: "stop", attempt: 1 } });
     expect(summaries(stage.take(written()))).toEqual([]);
     expect(stage.state("writer")).toBe(verb === "archive" ? "archived" : "deleted");

@@ -41,8 +41,8 @@ const isHeldBack = ({ state }: { state: string }): boolean => !/^(active|ducked)
 test("only a decision pauses a player: the newest state of its session, or a refusal", () => {
   fc.assert(
     fc.property(anyDeeds, (deeds) => {
-      for (const { before, event, after, effects } of play(deeds).steps) {
-        if (!effects.some((effect) => effect.type === "order" && effect.to === "paused")) continue;
+      for (const { before, event, after, actions } of play(deeds).steps) {
+        if (!actions.some((action) => action.type === "order" && action.to === "paused")) continue;
         const known = event.type === "known" ? event.known : (after.known ?? before.known);
         expect(event.type === "refused" || (known && isHeldBack(known)), JSON.stringify(event)).toBe(true);
       }

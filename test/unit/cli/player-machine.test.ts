@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import {
   type KnownState,
   newPlayerMachine,
-  type PlayerEffect,
+  type PlayerAction,
   type PlayerEvent,
   type PlayerMachine,
   stepPlayer,
@@ -10,9 +10,9 @@ import {
 import { PlayerWorld } from "../../support/desktops/player-world.ts";
 
 /** What the machine has done since the first `from` steps. */
-const effectsOf = (world: PlayerWorld, from = 0) => world.steps.slice(from).flatMap(({ effects }) => effects);
+const actionsOf = (world: PlayerWorld, from = 0) => world.steps.slice(from).flatMap(({ actions }) => actions);
 const ordersOf = (world: PlayerWorld, from = 0) =>
-  effectsOf(world, from).flatMap((effect) => (effect.type === "order" ? effect.to : []));
+  actionsOf(world, from).flatMap((action) => (action.type === "order" ? action.to : []));
 
 /** A player that was started in a call, and waits. */
 function waiting(): PlayerWorld {
@@ -29,7 +29,7 @@ test("play on a player that waits says again what it waits for, and keeps its pl
   const from = world.steps.length;
   world.press("playing");
   world.settle();
-  expect(effectsOf(world, from)).toContainEqual({ type: "deny", say: "because" });
+  expect(actionsOf(world, from)).toContainEqual({ type: "deny", say: "because" });
   expect(ordersOf(world, from)).toEqual(["paused"]);
   world.setOthers("nobody");
   world.settle();
@@ -45,7 +45,7 @@ test("a player whose session is moved to another floor goes on as the session th
   world.settle();
   const { id } = world.session!;
   expect([world.machine.sessionId, world.playback, ordersOf(world, from)]).toEqual([id, "playing", []]);
-  expect(effectsOf(world, from).filter(({ type }) => type === "request")).toEqual([]);
+  expect(actionsOf(world, from).filter(({ type }) => type === "request")).toEqual([]);
   world.press("paused");
   world.settle();
   expect([world.machine.phase, world.session]).toMatchObject(["resting", { id, state: "paused" }]);
@@ -80,7 +80,7 @@ test("a bridge that is killed during a prompt, and started again, orders nothing
   const from = world.steps.length;
   world.restart();
   world.settle();
-  expect(effectsOf(world, from).filter(({ type }) => type === "order" || type === "request")).toEqual([]);
+  expect(actionsOf(world, from).filter(({ type }) => type === "order" || type === "request")).toEqual([]);
   expect(world.machine.phase).toBe("heard");
 });
 
@@ -125,9 +125,9 @@ test("a player that was granted the floor and silenced before it heard so is not
     { type: "answered", sessionId: "s", known: known(3, "active", ""), say: "Music starts." },
   ];
   let machine = newPlayerMachine();
-  let effects: readonly PlayerEffect[] = [];
-  for (const event of events) [machine, effects] = stepPlayer(machine, event);
+  let actions: readonly PlayerAction[] = [];
+  for (const event of events) [machine, actions] = stepPlayer(machine, event);
   expect(machine.phase).toBe("held");
-  expect(effects).toContainEqual({ type: "show", state: "paused", level: 0, cause: "preempted by phone_agent" });
-  expect(effects.map(({ type }) => type)).not.toContain("deny");
+  expect(actions).toContainEqual({ type: "show", state: "paused", level: 0, cause: "preempted by phone_agent" });
+  expect(actions.map(({ type }) => type)).not.toContain("deny");
 });

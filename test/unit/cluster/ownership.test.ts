@@ -87,7 +87,7 @@ class Cluster {
   }
 }
 
-test("a single node owns all floors and arms all effects", async () => {
+test("a single node owns all floors and arms all run requests", async () => {
   const cluster = new Cluster();
   const node = await cluster.node("a");
   expect(FLOORS.every((floor) => node.serves(floor) && cluster.whoAnswers(floor).join() === "a")).toBe(true);

@@ -1,9 +1,9 @@
 import { expect, onTestFinished, test } from "vitest";
 import { AppError } from "../../../src/protocol/errors.ts";
-import type { AgentId, EffectId, FloorId, RunId, SessionId } from "../../../src/protocol/ids.ts";
+import type { AgentId, FloorId, RunId, RunRequestId, SessionId } from "../../../src/protocol/ids.ts";
 import type { Envelope } from "../../../src/protocol/internal/command.ts";
-import { alarmOf } from "../../../src/protocol/internal/effect.ts";
 import { floorHash } from "../../../src/protocol/internal/floor-hash.ts";
+import { alarmOf } from "../../../src/protocol/internal/run-request.ts";
 import { Armer } from "../../../src/queue/armer.ts";
 import { MemoryQueue } from "../../../src/queue/memory-queue.ts";
 import { VirtualClock } from "../../support/runner/virtual-clock.ts";
@@ -25,7 +25,7 @@ class ArmerStage {
   /** The floors whose alarms came, in order. */
   readonly fired: string[] = [];
   readonly asked: Envelope[] = [];
-  /** Effects and alarms that the queue did not take. */
+  /** Run requests and alarms that the queue did not take. */
   notQueued = 0;
   /** Commands of clients that wait. */
   waiting = 0;
@@ -74,8 +74,13 @@ class ArmerStage {
 
   async wantRun(id: string): Promise<void> {
     const about = { sessionId: "s" as SessionId, runId: "r" as RunId, agentId: "music" as AgentId, priority: 20 };
-    const effect = { kind: "run" as const, id: id as EffectId, floorId: "u:ann" as FloorId, dueAt: this.clock.now() };
-    await this.#writer("u:ann").write({ effectsAdded: [{ ...effect, ...about }] });
+    const runRequest = {
+      kind: "run" as const,
+      id: id as RunRequestId,
+      floorId: "u:ann" as FloorId,
+      dueAt: this.clock.now(),
+    };
+    await this.#writer("u:ann").write({ runRequestsAdded: [{ ...runRequest, ...about }] });
   }
 
   #writer(floorId: string): FloorWriter {
@@ -230,11 +235,11 @@ test("while the store or the floor is away, the log has one line a minute about 
   stage.failures.push(...Array.from({ length: 7 * 20 }, () => new AppError("unavailable")));
   for (let index = 0; index < 20; index += 1) await stage.commit(`u:user${index}`, 0);
   await stage.clock.advance(5 * SWEEP_MS);
-  const [firing, sweeping] = ["an alarm could not be carried out", "effects and alarms could not be armed"].map(
+  const [firing, sweeping] = ["an alarm could not be carried out", "run requests and alarms could not be armed"].map(
     (what) => `${what}; the next sweep retries`,
   );
   expect(stage.log.lines).toEqual([firing]);
-  stage.store.away.add("dueEffects");
+  stage.store.away.add("dueRunRequests");
   await stage.clock.advance(6 * SWEEP_MS);
   expect(stage.log.lines).toEqual([firing, sweeping]);
   await stage.clock.advance(SWEEP_MS);
@@ -244,10 +249,10 @@ test("while the store or the floor is away, the log has one line a minute about 
 test("a sweep that fails is followed by another", async () => {
   const stage = new ArmerStage();
   await stage.set("u:ann", 0);
-  stage.store.away.add("dueEffects");
+  stage.store.away.add("dueRunRequests");
   await stage.armer.start();
   await stage.clock.advance(0);
-  expect(stage.log.lines).toEqual(["effects and alarms could not be armed; the next sweep retries"]);
+  expect(stage.log.lines).toEqual(["run requests and alarms could not be armed; the next sweep retries"]);
   expect(stage.notQueued).toBe(0);
   stage.store.away.clear();
   await stage.clock.advance(SWEEP_MS);
@@ -257,15 +262,15 @@ test("a sweep that fails is followed by another", async () => {
 test("a sweep requested while another reads starts when that one has ended", async () => {
   const stage = new ArmerStage();
   const gate = Promise.withResolvers<void>();
-  stage.store.waiting.set("dueEffects", gate.promise);
+  stage.store.waiting.set("dueRunRequests", gate.promise);
   await stage.armer.start();
   stage.armer.sweep();
-  expect(stage.store.callsOf("dueEffects")).toBe(1);
+  expect(stage.store.callsOf("dueRunRequests")).toBe(1);
   gate.resolve();
   await stage.clock.advance(0);
-  expect(stage.store.callsOf("dueEffects")).toBe(2);
+  expect(stage.store.callsOf("dueRunRequests")).toBe(2);
   await stage.clock.advance(SWEEP_MS);
-  expect(stage.store.callsOf("dueEffects")).toBe(3);
+  expect(stage.store.callsOf("dueRunRequests")).toBe(3);
 });
 
 test.each([
@@ -298,7 +303,7 @@ test.each([1, 3])(
     const clock = new VirtualClock();
     const armer = new Armer({
       store: {
-        dueEffects: async () => [],
+        dueRunRequests: async () => [],
         dueAlarms: async () => [],
         // One floor per page.
         listFloors: async ({ state = "idle", after }) => {

@@ -29,7 +29,7 @@ test("a pause holds the run, and its end lets it continue: one attempt, and no t
   expect(await stage.answersOf("ann")).toEqual(["success la li lu"]);
   // The floor's second request, in case the run is not held, is removed as well.
   await stage.clock.advance(SWEEP_MS);
-  expect([puppet.runs.length, await stage.effects()]).toEqual([1, []]);
+  expect([puppet.runs.length, await stage.runRequests()]).toEqual([1, []]);
 });
 
 test("a pause whose bus message is lost is noticed with the floor's next message", async () => {
@@ -53,7 +53,7 @@ test("a pause stops the run of an agent that cannot hold; the run restarts after
   const { stage, worker, puppet } = await openSinging({ agent: "restless" });
   await stage.ring("ann");
   expect([worker.ended, puppet.last.isOver]).toEqual([["restless stopped"], true]);
-  expect(await stage.effects()).toEqual([]);
+  expect(await stage.runRequests()).toEqual([]);
   await stage.hangUp("ann");
   expect(puppet.last.turn).toMatchObject({ runId: "run-ann", attempt: 2 });
   expect(puppet.last.turn.history.map(({ content }) => content)).toEqual(["la"]);
@@ -85,7 +85,7 @@ test("the number of held runs is limited: the longest held one ends, and restart
   expect(puppet.runs.map(({ isOver }) => isOver)).toEqual([true, false, false]);
   expect(await stage.stateOf("ann")).toBe("paused/running");
   // It must not be started until it is resumed.
-  expect((await stage.effects()).map(({ floorId }) => floorId)).not.toContain("u:ann");
+  expect((await stage.runRequests()).map(({ floorId }) => floorId)).not.toContain("u:ann");
   await stage.hangUp("ann");
   expect(puppet.last.turn).toMatchObject({ runId: "run-ann", attempt: 2 });
   expect(await stage.eventsOf("ann", "error")).toEqual([]);
@@ -125,7 +125,7 @@ test.each([
   expect(puppet.runs.map(({ turn }) => turn.attempt)).toEqual([1, 2]);
   await finishWith(stage, puppet, "li");
   expect(await stage.answersOf("ann")).toEqual(["interrupted la", "success li"]);
-  expect(await stage.effects()).toEqual([]);
+  expect(await stage.runRequests()).toEqual([]);
 });
 
 const patience = { graceMs: 2_000, giveBackMs: 1_000 };

@@ -205,7 +205,7 @@ test("a summary occupies no place of a run, and a run no place of a summary", as
   expect(worker.counts.underWay).toBe(1);
   await write();
   expect([await summaryOf("ann"), await summaryOf("bob")]).toEqual([["In short."], ["In short."]]);
-  expect(await stage.effects()).toHaveLength(1);
+  expect(await stage.runRequests()).toHaveLength(1);
 });
 
 test("a summary whose floor does not answer its claim occupies no place of a run", async () => {
@@ -241,7 +241,7 @@ test("archiving a session stops its summary at once", async () => {
   await talk("ann");
   await stage.on("ann", "archive");
   expect(summaries[0]!.isOver).toBe(true);
-  expect([await summaryOf("ann"), await stage.effects()]).toEqual([[], []]);
+  expect([await summaryOf("ann"), await stage.runRequests()]).toEqual([[], []]);
 });
 
 test("a stopping worker gives its summaries back at once, also one that it has just claimed", async () => {
@@ -275,7 +275,7 @@ test("an agent that is missing, or writes no summaries, fails a summary", async 
   const worker = await stage.startWorker();
   await talk("ann");
   expect(worker.ended).toEqual(["music done", "music failed: agent_not_found"]);
-  expect(await stage.effects()).toEqual([]);
+  expect(await stage.runRequests()).toEqual([]);
 });
 
 test("a summary without new messages ends as unneeded", async () => {

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { Envelope } from "../../../src/protocol/internal/command.ts";
 import type { SpanAttributes, Tracer } from "../../../src/shared/ports/tracer.ts";
-import { EFFECT, giveAway, singer, startLoneWorker } from "../../support/nodes/lone-worker.ts";
+import { giveAway, RUN_REQUEST, singer, startLoneWorker } from "../../support/nodes/lone-worker.ts";
 
 const RUN = "00-4bf92f3577b34da6a3ce929d0e0e4736-1111111111111111-01";
 
@@ -34,9 +34,9 @@ test("a run's span is a child of the commit that requested it, and has its repor
   const clock = await startLoneWorker({ agent: patient, send: ask, tracer });
   await clock.advance(61_000);
   const facts = { "interlock.session.id": "song", "interlock.run.id": "run", "interlock.attempt": 2 };
-  expect(begun).toEqual([["run", "run", EFFECT.trace, expect.objectContaining(facts)]]);
+  expect(begun).toEqual([["run", "run", RUN_REQUEST.trace, expect.objectContaining(facts)]]);
   expect(ended).toEqual([{ "interlock.outcome": "done" }]);
-  expect(asked[0]).toEqual(["run.claim", EFFECT.trace]);
+  expect(asked[0]).toEqual(["run.claim", RUN_REQUEST.trace]);
   const stills = asked.filter(([type]) => type === "run.still");
   expect(stills.length).toBeGreaterThan(5);
   // Every try fails.
@@ -67,5 +67,5 @@ test("a worker without tracing passes on the trace that it was given", async () 
   const { asked, ask } = listen();
   const clock = await startLoneWorker({ agent: patient, send: ask });
   await clock.advance(61_000);
-  expect(asked.at(-1)).toEqual(["run.report", EFFECT.trace]);
+  expect(asked.at(-1)).toEqual(["run.report", RUN_REQUEST.trace]);
 });

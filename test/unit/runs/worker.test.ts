@@ -61,7 +61,7 @@ test("a run is claimed, driven and ended; its output reaches readers at once, an
   await finish(stage, stage.puppet(), "li");
   expect(await stage.answersOf("ann")).toEqual(["success la li"]);
   expect(await stage.stateOf("ann")).toBe("active/idle");
-  expect(await stage.effects()).toEqual([]);
+  expect(await stage.runRequests()).toEqual([]);
   expect([worker.ended, worker.counts]).toEqual([["music done"], { underWay: 0, held: 0 }]);
   expect(worker.log.lines).toEqual([]);
 });

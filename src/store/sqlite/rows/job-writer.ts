@@ -4,7 +4,7 @@ import { type MessagePort, receiveMessageOnPort } from "node:worker_threads";
 import type { SessionId } from "../../../protocol/ids.ts";
 import { floorHash } from "../../../protocol/internal/floor-hash.ts";
 import { valuesOf, withColumns } from "../../columns.ts";
-import { effectRowOf, floorRowOf, receiptRowOf } from "../../rows.ts";
+import { floorRowOf, receiptRowOf, runRequestRowOf } from "../../rows.ts";
 import { type FloorChange, type MessageWrite, type Receipt, type SessionSqlRow, sessionOfWrite } from "../../store.ts";
 import { openWriter } from "../database-file.ts";
 import { FileGuard } from "../file-identity.ts";
@@ -217,8 +217,8 @@ class ChangeWriter {
   readonly #hasTombstone: StatementSync;
   readonly #addReceipt: StatementSync;
   readonly #removeReceipt: StatementSync;
-  readonly #addEffect: StatementSync;
-  readonly #removeEffect: StatementSync;
+  readonly #addRunRequest: StatementSync;
+  readonly #removeRunRequest: StatementSync;
 
   constructor(db: DatabaseSync, known: KnownRows, blocks: LogBlocks, notices: NoticeWriter) {
     const words = new WordIndex(db);
@@ -246,10 +246,10 @@ class ChangeWriter {
       INSERT INTO receipts (floor_key, {{receipts: $name}}) VALUES (?, {{receipts: ?}}) ON CONFLICT DO NOTHING`),
     );
     this.#removeReceipt = db.prepare("DELETE FROM receipts WHERE caller = ? AND command_id = ?");
-    this.#addEffect = db.prepare(
+    this.#addRunRequest = db.prepare(
       withColumns("INSERT INTO effects (floor_key, floor_hash, {{effects: $name}}) VALUES (?, ?, {{effects: ?}})"),
     );
-    this.#removeEffect = db.prepare("DELETE FROM effects WHERE id = ?");
+    this.#removeRunRequest = db.prepare("DELETE FROM effects WHERE id = ?");
   }
 
   /**
@@ -387,11 +387,11 @@ class ChangeWriter {
     }
   }
 
-  /** What no other row of the change needs: effects, deleted sessions, and the notices of webhooks after them (W9). */
-  #writeEnds({ effectsRemoved, effectsAdded, deleted, notices }: FloorChange, floorKey: number): void {
-    for (const id of effectsRemoved) this.#removeEffect.run(id);
-    for (const effect of effectsAdded) {
-      this.#addEffect.run(floorKey, floorHash(effect.floorId), ...valuesOf("effects", effectRowOf(effect)));
+  /** What no other row needs: run requests, deleted sessions, and the notices of webhooks after them (W9). */
+  #writeEnds({ runRequestsRemoved, runRequestsAdded, deleted, notices }: FloorChange, floorKey: number): void {
+    for (const id of runRequestsRemoved) this.#removeRunRequest.run(id);
+    for (const each of runRequestsAdded) {
+      this.#addRunRequest.run(floorKey, floorHash(each.floorId), ...valuesOf("effects", runRequestRowOf(each)));
     }
     for (const each of deleted) {
       this.#sessions.remove(each, floorKey);

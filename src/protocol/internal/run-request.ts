@@ -1,17 +1,17 @@
 import { z } from "zod";
 import { Trace } from "../../shared/ports/tracer.ts";
-import { AgentId, EffectId, FloorId, RunId, SessionId } from "../ids.ts";
+import { AgentId, FloorId, RunId, RunRequestId, SessionId } from "../ids.ts";
 
 /**
  * Work that a floor requests outside its actors: a run that a worker must carry out. It is committed with the change
  * that requests it, carried out afterwards, and exists until the run's outcome is committed. A worker may hand it over.
  */
-export const RunEffect = z.object({
+export const RunRequest = z.object({
   kind: z.literal("run"),
   /** New for each request (rule C7). */
-  id: EffectId,
+  id: RunRequestId,
   floorId: FloorId,
-  /** In the floor's time, ms. The effect is not carried out earlier. */
+  /** In the floor's time, ms. The run does not begin earlier. */
   dueAt: z.number(),
   sessionId: SessionId,
   runId: RunId,
@@ -27,12 +27,13 @@ export const RunEffect = z.object({
   /** The trace of the commit that requested it; absent when that was not traced. */
   trace: Trace.optional().catch(undefined),
 });
-export type RunEffect = Readonly<z.infer<typeof RunEffect>>;
+export type RunRequest = Readonly<z.infer<typeof RunRequest>>;
 
 /** A floor's earliest deadline. A hint: when it comes, the floor is asked to carry out what is due. */
 export interface Alarm {
   readonly kind: "alarm";
-  readonly id: EffectId;
+  /** Its floor and its time. */
+  readonly id: string;
   readonly floorId: FloorId;
   /** In the floor's time, ms. */
   readonly dueAt: number;
@@ -40,5 +41,5 @@ export interface Alarm {
 
 /** A floor's alarm at this time. */
 export function alarmOf(floorId: FloorId, dueAt: number): Alarm {
-  return { kind: "alarm", id: `${floorId}@${dueAt}` as EffectId, floorId, dueAt };
+  return { kind: "alarm", id: `${floorId}@${dueAt}`, floorId, dueAt };
 }
