@@ -4,7 +4,7 @@ import type { Bus, Subscription, Unsubscribe } from "../bus/bus.ts";
 import { ownersOf } from "../bus/rendezvous.ts";
 import type { FloorId } from "../protocol/ids.ts";
 import { readMessage, writeMessage } from "../protocol/internal/bus-message.ts";
-import { FLOOR_HASHES, floorHash } from "../protocol/internal/floor-hash.ts";
+import { FLOOR_HASHES, floorHash } from "../protocol/internal/hash.ts";
 import type { Clock, Timer } from "../shared/ports/clock.ts";
 import type { Logger } from "../shared/ports/logger.ts";
 import { every } from "../shared/waiting.ts";

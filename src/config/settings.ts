@@ -3,7 +3,7 @@ import { isIP } from "node:net";
 import { hostname } from "node:os";
 import { fileURLToPath } from "node:url";
 import { z } from "zod";
-import { FLOOR_HASHES } from "../protocol/internal/floor-hash.ts";
+import { FLOOR_HASHES } from "../protocol/internal/hash.ts";
 import { NODE_ROLES } from "../protocol/internal/node-report.ts";
 import { parseAuth } from "./auth-setting.ts";
 import { explain, explainIssues } from "./catalog/explanation.ts";

@@ -1,5 +1,5 @@
 import type { MessageId, SessionId } from "../../protocol/ids.ts";
-import { floorHash } from "../../protocol/internal/floor-hash.ts";
+import { floorHash } from "../../protocol/internal/hash.ts";
 import { flow } from "../../shared/flow.ts";
 import { cleanText } from "../../shared/text.ts";
 import {

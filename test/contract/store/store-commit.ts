@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { FloorId, MessageId, RunRequestId, SessionId } from "../../../src/protocol/ids.ts";
-import { floorHash } from "../../../src/protocol/internal/floor-hash.ts";
+import { floorHash } from "../../../src/protocol/internal/hash.ts";
 import type { RunRequest } from "../../../src/protocol/internal/run-request.ts";
 import { FloorWriter, makeMessage, NOON, type WrittenChange } from "../../support/stores/floor-writer.ts";
 import type { StoreStage } from "./store-contract.ts";

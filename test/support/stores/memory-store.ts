@@ -9,7 +9,7 @@ import type {
   Seq,
   SessionId,
 } from "../../../src/protocol/ids.ts";
-import { floorHash } from "../../../src/protocol/internal/floor-hash.ts";
+import { floorHash } from "../../../src/protocol/internal/hash.ts";
 import type { RunRequest } from "../../../src/protocol/internal/run-request.ts";
 import type { Message } from "../../../src/protocol/message.ts";
 import type { Session } from "../../../src/protocol/session.ts";

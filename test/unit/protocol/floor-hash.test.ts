@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { FloorId } from "../../../src/protocol/ids.ts";
-import { FLOOR_HASHES, floorHash } from "../../../src/protocol/internal/floor-hash.ts";
+import { FLOOR_HASHES, floorHash } from "../../../src/protocol/internal/hash.ts";
 
 test("a floor's hash never changes, because it is stored in rows", () => {
   const hashes = ["u:ann", "u:ann/driver", "u:%E5%AE%89", "s:abc"].map((id) => floorHash(id as FloorId));

@@ -2,7 +2,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { AppError } from "../../../src/protocol/errors.ts";
 import type { AgentId, FloorId, RunId, RunRequestId, SessionId } from "../../../src/protocol/ids.ts";
 import type { Envelope } from "../../../src/protocol/internal/command.ts";
-import { floorHash } from "../../../src/protocol/internal/floor-hash.ts";
+import { floorHash } from "../../../src/protocol/internal/hash.ts";
 import { alarmOf } from "../../../src/protocol/internal/run-request.ts";
 import { Armer } from "../../../src/queue/armer.ts";
 import { MemoryQueue } from "../../../src/queue/memory-queue.ts";

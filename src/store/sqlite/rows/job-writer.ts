@@ -2,7 +2,7 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { type MessagePort, receiveMessageOnPort } from "node:worker_threads";
 import type { SessionId } from "../../../protocol/ids.ts";
-import { floorHash } from "../../../protocol/internal/floor-hash.ts";
+import { floorHash } from "../../../protocol/internal/hash.ts";
 import { valuesOf, withColumns } from "../../columns.ts";
 import { floorRowOf, receiptRowOf, runRequestRowOf } from "../../rows.ts";
 import { type FloorChange, type MessageWrite, type Receipt, type SessionSqlRow, sessionOfWrite } from "../../store.ts";
