@@ -74,7 +74,7 @@ export class DefinedCatalog {
     await this.#reading.catch(() => {});
   }
 
-  current(): Catalog {
+  readonly current = (): Catalog => {
     const file = this.#options.file();
     if (this.#current?.file !== file) {
       const definitions = this.#stored.map(({ definition }) => definition);
@@ -83,7 +83,7 @@ export class DefinedCatalog {
       this.#current = { file, catalog };
     }
     return this.#current.catalog;
-  }
+  };
 
   /** All definitions by id, including those with a fault. */
   definitions(): readonly StoredDefinition[] {

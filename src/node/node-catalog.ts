@@ -51,19 +51,19 @@ export async function openCatalog(
   };
   const watched = new WatchedCatalog({ path, initial, clock, log, describeChange, onChange });
   opened.defer(() => watched.close());
-  const defined = new DefinedCatalog({ store, bus, clock, log, file: () => watched.current(), onChange });
+  const defined = new DefinedCatalog({ store, bus, clock, log, file: watched.current, onChange });
   opened.defer(() => defined.stop());
   await defined.start();
   const stack = opened.move();
   return {
-    current: () => defined.current(),
+    current: defined.current,
     onReload(listener) {
       listeners.push(listener);
     },
     status: () => watched.status(),
     definitions: {
       all: () => defined.definitions(),
-      file: () => watched.current(),
+      file: watched.current,
       refresh: () => defined.refresh(),
       announce: () => announceDefinitions(bus, store.epoch),
     },

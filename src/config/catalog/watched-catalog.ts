@@ -67,9 +67,7 @@ export class WatchedCatalog {
     });
   }
 
-  current(): Catalog {
-    return this.#catalog;
-  }
+  readonly current = (): Catalog => this.#catalog;
 
   /** For `/ready`. */
   status(): CatalogStatus {
