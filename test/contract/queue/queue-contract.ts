@@ -74,6 +74,15 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
     const newRun = (rest: Partial<RunRequest> = {}) => runOf(clock, rest);
     const alarmIn = (delayMs: number, of = `u:${++ids}`): Alarm => alarmOf(of as FloorId, clock.now() + delayMs);
 
+    /** Adds them one after another, and again later ones if the first came due before the last was added. */
+    async function addBeforeDue<Q extends Queued>(make: (delayMs: number) => Q[]): Promise<Q[]> {
+      for (let delayMs = 100; ; delayMs *= 2) {
+        const made = make(delayMs);
+        for (const queued of made) await queue.add(queued);
+        if (clock.now() < made[0]!.dueAt) return made;
+      }
+    }
+
     /** A run that takes the queue's only place until it is finished. */
     async function begin() {
       const work = await carryOut(queue, { concurrency: 1, atOnce: false });
@@ -148,14 +157,18 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
 
     test("a floor has one alarm in the queue: a new one takes the place of one that has not come yet", async () => {
       const alarms = await carryOut(queue, { kind: "alarm" });
-      const [early, late, other] = [alarmIn(300, "u:ann"), alarmIn(600, "u:ann"), alarmIn(900, "u:bob")];
-      for (const alarm of [early, other, late]) await queue.add(alarm);
-      await alarms.until(2);
-      expect(alarms.begun).toEqual([late, other]);
+      const added = await addBeforeDue((delayMs) => [
+        alarmIn(delayMs, "u:ann"),
+        alarmIn(3 * delayMs, "u:bob"),
+        alarmIn(2 * delayMs, "u:ann"),
+      ]);
+      const [, other, late] = added;
+      await alarms.until(1, other!.id);
+      expect(alarms.begun.filter((alarm) => added.some(({ id }) => id === alarm.id))).toEqual([late, other]);
       const next = alarmIn(0, "u:ann");
       await queue.add(next);
-      await alarms.until(3);
-      expect(alarms.begun[2]).toEqual(next);
+      await alarms.until(1, next.id);
+      expect(alarms.begun.at(-1)).toEqual(next);
     });
 
     test("an alarm that is set while the floor's former one is carried out comes too", async () => {
@@ -172,12 +185,12 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
 
     test("a queue delivers an entry that is due now before one that is due later", async () => {
       const work = await carryOut(queue, { concurrency: 1 });
-      const later = newRun({ dueAt: clock.now() + 100, priority: 100 });
-      await queue.add(later);
-      const now = newRun({ priority: 1 });
-      await queue.add(now);
-      await work.until(2);
-      expect(work.beginnings()).toEqual([now.id, later.id]);
+      const [later, now] = await addBeforeDue((delayMs) => [
+        newRun({ dueAt: clock.now() + delayMs, priority: 100 }),
+        newRun({ priority: 1 }),
+      ]);
+      await work.until(1, later!.id);
+      expect(work.beginnings().slice(-2)).toEqual([now!.id, later!.id]);
     });
 
     test("a queue delivers runs of higher priority first, and equals in order of arrival", async () => {
@@ -250,10 +263,21 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
     test("a queue executes many entries, each once", async () => {
       const work = await carryOut(queue, { concurrency: 16 });
       const runs = Array.from({ length: 500 }, (_, index) => newRun({ priority: index % 101 }));
-      await Promise.all(runs.map((run) => queue.add(run)));
-      await work.until(500);
+      let refusals = 0;
+      // A server that has no time for so many is away, and whether it has them is then unknown: they are added again.
+      const add = async (run: RunEffect): Promise<void> => {
+        const isAdded = await queue.add(run).then(
+          () => true,
+          (error) => void expect(error).toMatchObject({ code: "unavailable" }),
+        );
+        if (isAdded) return;
+        refusals += 1;
+        await add(run);
+      };
+      await Promise.all(runs.map(add));
+      for (const { id } of runs) await work.until(1, id);
       expect(new Set(work.beginnings()).size).toBe(500);
-      expect(work.begun).toHaveLength(500);
+      expect(work.begun.length).toBeLessThanOrEqual(500 + refusals);
     });
 
     test("a closed queue accepts no work: unavailable", async () => {

@@ -85,9 +85,8 @@ describe("a worker that is killed with SIGKILL", () => {
     process.kill(watchdog, "SIGKILL");
     worker.kill("SIGKILL");
     await once(worker, "exit");
-    expect(processesWith(tag)).toHaveLength(2);
-    const { killed, left } = await killOrphans();
-    expect([killed >= 2, left]).toEqual([true, 0]);
+    // Not how many it killed: any other worker that starts on this machine ends them too.
+    await killOrphans();
     await gone(tag);
   });
 });
@@ -168,5 +167,7 @@ describe("the mark of a process", () => {
     expect(kill).not.toHaveBeenCalled();
     expect(await killMarked(unused, [{ pid, start }])).toEqual({ killed: 0, left: 1 });
     expect(kill).toHaveBeenCalledTimes(1);
+    kill.mockRestore();
+    expect(await killMarked(unused, [{ pid, start }])).toEqual({ killed: 1, left: 0 });
   });
 });
