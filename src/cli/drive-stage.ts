@@ -14,7 +14,7 @@ import {
   type FloorFacts,
   type StepAnswer,
 } from "../policy/expectations.ts";
-import type { Script, Step, StepExpectation } from "../policy/script.ts";
+import { ACTIONS, type Script, type Step, type StepExpectation } from "../policy/script.ts";
 import { Tally } from "../policy/tally.ts";
 import { type ConnectionId, type FloorId, floorOfUser } from "../protocol/ids.ts";
 import { type LocalText, textIn } from "../protocol/locale.ts";
@@ -146,6 +146,8 @@ export class Stage {
     if (agentId !== undefined) return client.whatIf(this.#floorId, agentId, { signal });
     if (ends !== undefined) await client.archiveSession(this.#sessionOf(ends));
     if (answers !== undefined) await this.#until("the answer", () => !this.#hasTurn(this.#sessionOf(answers)));
+    const other = ACTIONS.find((each) => step[each] !== undefined && each !== "ends" && each !== "answers");
+    if (other) throw new SceneFault(`a drive does not play "${other}", which interlock simulate does`);
     return {};
   }
 

@@ -140,7 +140,8 @@ export const SESSION_ACTIONS = [
   "moves",
 ] as const;
 
-const ACTIONS = [
+/** What a step can do: one of them. */
+export const ACTIONS = [
   ...(["asks", "says", "hears", "schedules", "what_if"] as const),
   ...SESSION_ACTIONS,
   ...(["set", "clear", "clock", "catalogue", "stop", "disable", "enable", "repeat"] as const),

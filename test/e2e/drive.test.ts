@@ -1,6 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { expect, it } from "vitest";
 import { type DriveOptions, drive } from "../../src/cli/drive.ts";
+import { Stage } from "../../src/cli/drive-stage.ts";
 import type { Output } from "../../src/cli/printed-lines.ts";
 import { widthOf } from "../../src/cli/text-width.ts";
 import { type Client, createClient } from "../../src/client/client.ts";
@@ -308,4 +309,14 @@ it.concurrent("the drive leaves nothing running when it is stopped", async () =>
   expect(text).toContain("\u001b[1mFour scenes of a drive\u001b[22m");
   expect(text.endsWith("The drive was stopped.\n")).toBe(true);
   expect(await isActive()).toBe(false);
+});
+
+it("refuses a script with an action that only a simulation plays", async () => {
+  await using node = await serve();
+  const client = createClient({ baseUrl: node.url });
+  const stage = await Stage.open({ client, userId: "ann", language: "en", patienceMs: 10_000 });
+  const read = readScript("steps: [{ set: QUIET }]");
+  if (!read.ok) throw new Error(JSON.stringify(read.faults));
+  await expect(stage.play(read.script)).rejects.toThrow('a drive does not play "set", which interlock simulate does');
+  await stage.close();
 });
