@@ -265,7 +265,7 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       const runs = Array.from({ length: 500 }, (_, index) => newRun({ priority: index % 101 }));
       let refusals = 0;
       // A server that has no time for so many is away, and whether it has them is then unknown: they are added again.
-      const add = async (run: RunEffect): Promise<void> => {
+      const add = async (run: RunRequest): Promise<void> => {
         const isAdded = await queue.add(run).then(
           () => true,
           (error) => void expect(error).toMatchObject({ code: "unavailable" }),
