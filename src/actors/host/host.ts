@@ -8,8 +8,7 @@ import type { Timer } from "../../shared/ports/clock.ts";
 import { traceIdOf } from "../../shared/ports/tracer.ts";
 import type { Store } from "../../store/store.ts";
 import { BrokenActors } from "./floor-actors.ts";
-import { FloorCommitter, type FloorCommitterOptions } from "./floor-committer.ts";
-import { type FloorOptions, type HostMetrics, isMove, LoadedFloor, type TracedCommand } from "./loaded-floor.ts";
+import { type FloorOptions, isMove, LoadedFloor, type TracedCommand } from "./loaded-floor.ts";
 import { BrokenSnapshot, CommitConflict } from "./snapshot.ts";
 
 /** An unanswered command. */
@@ -31,9 +30,8 @@ const PLAYED_MS = 1_000;
 /** Tries of a command that meets conflicts; after the last it fails with `unavailable`. */
 const MAX_CONFLICTS = 5;
 
-export interface HostOptions extends FloorOptions, FloorCommitterOptions {
+export interface HostOptions extends FloorOptions {
   store: Store;
-  metrics: HostMetrics;
   /** Floors kept in memory. At the limit the host drops an idle floor that was not used lately, or answers `busy`. */
   maxFloors: number;
 }
@@ -41,14 +39,12 @@ export interface HostOptions extends FloorOptions, FloorCommitterOptions {
 /** The floors in this process's memory. Every change of a floor passes `dispatch`. */
 export class Host {
   readonly #options: HostOptions;
-  readonly #committer: FloorCommitter;
   /** Commands use them too often to keep them in order by deleting and adding them (ADR 24). */
   readonly #floors = new Map<FloorId, FloorQueue>();
   #unansweredCount = 0;
 
   constructor(options: HostOptions) {
     this.#options = options;
-    this.#committer = new FloorCommitter(options);
   }
 
   get floorCount(): number {
@@ -100,7 +96,7 @@ export class Host {
       return known;
     }
     if (this.#floors.size >= this.#options.maxFloors) this.#makeRoom();
-    const floor = new FloorQueue(id, this.#options, this.#committer);
+    const floor = new FloorQueue(id, this.#options);
     this.#floors.set(id, floor);
     return floor;
   }
@@ -139,10 +135,10 @@ class FloorQueue {
   /** Whether it was used again since it was loaded or last spared: the host then spares it once when it makes room. */
   wasUsedAgain = false;
 
-  constructor(id: FloorId, options: FloorOptions, committer: FloorCommitter) {
+  constructor(id: FloorId, options: FloorOptions) {
     this.id = id;
     this.#options = options;
-    this.#loaded = new LoadedFloor(id, options, committer);
+    this.#loaded = new LoadedFloor(id, options);
   }
 
   /** Whether the floor can be dropped: it has no queued command and no batch in flight. */

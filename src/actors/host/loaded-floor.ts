@@ -5,20 +5,19 @@ import { type Envelope, sessionCreatedBy } from "../../protocol/internal/command
 import { type Accepted, previewOf, type Reply } from "../../protocol/internal/reply.ts";
 import { answerJson } from "../../protocol/session-json.ts";
 import { earliest, type FloorTime, floorTimeOf, type JumpingClock, jumpOf, later } from "../../shared/floor-time.ts";
-import type { Logger } from "../../shared/ports/logger.ts";
 import type { Span, Trace, Tracer } from "../../shared/ports/tracer.ts";
 import type { Receipt, ReceiptStore, SessionRow, UsageStore } from "../../store/store.ts";
 import type { CountedTurns, DeadlineSources, Given } from "../facts.ts";
 import { type BatchedCommand, checkPlayed, loadNamed, type NamedRows, refuseStale, replyBefore } from "./admission.ts";
 import { BudgetSpent, Budgets, countedTogether } from "./budgets.ts";
+import { type CommitMetrics, type CommitOptions, commitAndAnnounce } from "./commit.ts";
 import { Departure } from "./departure.ts";
 import { type FloorActors, withRouted } from "./floor-actors.ts";
-import type { CommitMetrics, FloorCommitter } from "./floor-committer.ts";
 import { Ledger, type NoticesOf } from "./ledger.ts";
 import { type Activation, CommitConflict, type LedgerState, loadActivation, loadRow } from "./snapshot.ts";
 
-export interface FloorOptions extends JumpingClock {
-  store: NamedRows & ReceiptStore & Pick<UsageStore, "findWindows">;
+export interface FloorOptions extends JumpingClock, CommitOptions {
+  store: CommitOptions["store"] & NamedRows & ReceiptStore & Pick<UsageStore, "findWindows">;
   /** The wall clock itself, in ms since 1970, which may go back (rule C37). Default: the clock's. */
   wall?: (() => number) | undefined;
   newId: () => string;
@@ -26,7 +25,6 @@ export interface FloorOptions extends JumpingClock {
   interactionTimeoutMs: number;
   /** Absent: no webhooks. */
   noticesOf?: NoticesOf | undefined;
-  log: Logger;
   metrics: HostMetrics;
   tracer?: Tracer | undefined;
 }
@@ -53,21 +51,19 @@ export const isMove = ({ envelope }: BatchedCommand): boolean => envelope.comman
 const DUE_PAGE = 32;
 
 /**
- * A floor as it is in memory: its actors and the state of its rows. It applies one batch of commands at a time, and has
- * committed what they change. After a failed commit its user drops what is loaded.
+ * A floor as it is in memory: its actors and the state of its rows. It applies one batch of commands at a time, and
+ * commits what they change. After a failed commit its user drops what is loaded.
  */
 export class LoadedFloor {
   readonly id: FloorId;
   readonly #options: FloorOptions;
-  readonly #committer: FloorCommitter;
   readonly #budgets: Budgets;
   #activation: Activation | undefined;
 
   /** @param budgets of the floor whose batch this one takes part in. Default: its own */
-  constructor(id: FloorId, options: FloorOptions, committer: FloorCommitter, budgets?: Budgets) {
+  constructor(id: FloorId, options: FloorOptions, budgets?: Budgets) {
     this.id = id;
     this.#options = options;
-    this.#committer = committer;
     this.#budgets = budgets ?? new Budgets(options);
   }
 
@@ -174,7 +170,7 @@ export class LoadedFloor {
     const left = departure?.hasLeft ? close(departure.ledger, departure.actors) : undefined;
     const counted = left ? countedTogether(batch.counted, left.counted) : batch.counted;
     const budgets = this.#budgets.countsOf(counted);
-    const over = await this.#committer.commit({ commands, batch, left, counted, budgets });
+    const over = await commitAndAnnounce({ commands, batch, left, counted, budgets }, this.#options);
     if (over) throw this.#budgets.spentBy(counted, over);
     state.version += 1;
     return true;
@@ -190,7 +186,7 @@ export class LoadedFloor {
     if (command.type !== "session.move") return undefined;
     const { store } = this.#options;
     const { sessionId, floorId } = command.from;
-    const floor = new LoadedFloor(floorId, this.#options, this.#committer, this.#budgets);
+    const floor = new LoadedFloor(floorId, this.#options, this.#budgets);
     const activation = await loadActivation(floorId, store);
     await floor.#catchUp(activation);
     const { actors, state } = activation;

@@ -14,7 +14,8 @@ import type { CountedTurns } from "../facts.ts";
 import type { Batch } from "./ledger.ts";
 import { CommitConflict } from "./snapshot.ts";
 
-export interface FloorCommitterOptions {
+/** What commits and their announcements need. */
+export interface CommitOptions {
   store: StoreEpoch & Pick<FloorStore, "commit">;
   bus: Bus;
   clock: Clock;
@@ -67,78 +68,70 @@ const LINE_BYTES = 128;
 const MAX_EVENTS_BYTES = 49_152;
 
 /**
- * Commits what floors decided, and announces it: events to followers, signals to workers, run requests to the armer.
+ * Commit what a floor decided, and announce it: events to followers, signals to workers, run requests to the armer.
  * Frames are encoded while the store writes, and sent after the commit, before its commands are answered.
+ * @returns what it would exceed, of budgets: then nothing was written; undefined: it is durable, and announced
+ * @throws CommitConflict, or the store's error
  */
-export class FloorCommitter {
-  readonly #options: FloorCommitterOptions;
+export async function commitAndAnnounce(
+  { commands, batch, left, counted, budgets }: Commit,
+  options: CommitOptions,
+): Promise<OverBudget | undefined> {
+  const { store, clock, metrics } = options;
+  const begunAt = clock.now();
+  const outcome = store.commit({ ...batch.change, ...(budgets && { budgets }), ...(left && { along: left.change }) });
+  // Silence comes before sound, also for readers of both floors.
+  const all = left ? [left, batch] : [batch];
+  const announcements = all.map((each) => withoutFault(each, options, () => prepare(each, options)));
+  const result = await outcome;
+  if (result === "conflict") throw new CommitConflict();
+  if (result !== "committed") return result;
+  flow.onHop?.("committed", `version ${batch.change.expected + 1}`);
+  for (const announcement of announcements)
+    if (announcement) withoutFault(announcement.batch, options, () => announce(announcement, options));
+  metrics.batch(commands, clock.now() - begunAt);
+  metrics.counted(counted);
+  const lapses = all.reduce((sum, each) => sum + each.lapses, 0);
+  if (lapses > 0) metrics.lapsed(lapses);
+  return undefined;
+}
 
-  constructor(options: FloorCommitterOptions) {
-    this.#options = options;
+/** Encode a batch that is being committed. */
+function prepare(batch: Batch, { bus, store }: CommitOptions): Announcement {
+  const topic = floorTopic(store.epoch, batch.change.floorId);
+  return { batch, topic, wire: bus.hasSubscribers(topic) ? batch.entries.map(toWire) : undefined };
+}
+
+function announce({ batch, topic, wire }: Announcement, options: CommitOptions): void {
+  const { change, signals } = batch;
+  const { bus, store, clock, arm, onNotices } = options;
+  flow.onHop?.(
+    "announcement",
+    `${bus.hasSubscribers(topic) ? "" : "no "}readers; runs ${change.runRequestsAdded.length}`,
+  );
+  // A follower that subscribed during the commit has read the store as it was before.
+  if (wire || bus.hasSubscribers(topic)) {
+    const messages = messagesOf(batch, wire ?? batch.entries.map(toWire), clock.now());
+    for (const message of messages) void bus.publish(topic, encodeFloorMessage(message, bus.isLocal));
   }
+  for (const { runId, signal } of signals) {
+    void bus.publish(runTopic(store.epoch, runId), writeMessage(signal));
+  }
+  for (const runRequest of change.runRequestsAdded) arm(runRequest);
+  if (batch.alarm !== undefined) arm(alarmOf(change.floorId, batch.alarm));
+  for (const hook of new Set(change.notices?.map(({ hook }) => hook))) onNotices?.(hook);
+}
 
-  /**
-   * @returns what it would exceed, of budgets: then nothing was written; undefined: it is durable, and announced
-   * @throws CommitConflict, or the store's error
-   */
-  async commit({ commands, batch, left, counted, budgets }: Commit): Promise<OverBudget | undefined> {
-    const { store, clock, metrics } = this.#options;
-    const begunAt = clock.now();
-    const outcome = store.commit({ ...batch.change, ...(budgets && { budgets }), ...(left && { along: left.change }) });
-    // Silence comes before sound, also for readers of both floors.
-    const all = left ? [left, batch] : [batch];
-    const announcements = all.map((each) => this.#withoutFault(each, () => this.#prepare(each)));
-    const result = await outcome;
-    if (result === "conflict") throw new CommitConflict();
-    if (result !== "committed") return result;
-    flow.onHop?.("committed", `version ${batch.change.expected + 1}`);
-    for (const announcement of announcements)
-      if (announcement) this.#withoutFault(batch, () => this.#announce(announcement));
-    metrics.batch(commands, clock.now() - begunAt);
-    metrics.counted(counted);
-    const lapses = all.reduce((sum, each) => sum + each.lapses, 0);
-    if (lapses > 0) metrics.lapsed(lapses);
+/**
+ * Announce a part of a commit. A fault must not fail commands that are committed: it is logged, readers get the events
+ * from the store, and the next sweep arms the run requests.
+ */
+function withoutFault<T>({ change: { floorId } }: Batch, { log }: CommitOptions, work: () => T): T | undefined {
+  try {
+    return work();
+  } catch (error) {
+    log.error({ err: error, floorId }, "a commit could not be announced");
     return undefined;
-  }
-
-  /** Encode a batch that is being committed. */
-  #prepare(batch: Batch): Announcement {
-    const { bus, store } = this.#options;
-    const topic = floorTopic(store.epoch, batch.change.floorId);
-    return { batch, topic, wire: bus.hasSubscribers(topic) ? batch.entries.map(toWire) : undefined };
-  }
-
-  #announce({ batch, topic, wire }: Announcement): void {
-    const { change, signals } = batch;
-    const { bus, store, clock, arm, onNotices } = this.#options;
-    flow.onHop?.(
-      "announcement",
-      `${bus.hasSubscribers(topic) ? "" : "no "}readers; runs ${change.runRequestsAdded.length}`,
-    );
-    // A follower that subscribed during the commit has read the store as it was before.
-    if (wire || bus.hasSubscribers(topic)) {
-      const messages = messagesOf(batch, wire ?? batch.entries.map(toWire), clock.now());
-      for (const message of messages) void bus.publish(topic, encodeFloorMessage(message, bus.isLocal));
-    }
-    for (const { runId, signal } of signals) {
-      void bus.publish(runTopic(store.epoch, runId), writeMessage(signal));
-    }
-    for (const runRequest of change.runRequestsAdded) arm(runRequest);
-    if (batch.alarm !== undefined) arm(alarmOf(change.floorId, batch.alarm));
-    for (const hook of new Set(change.notices?.map(({ hook }) => hook))) onNotices?.(hook);
-  }
-
-  /**
-   * Announce a part of a commit. A fault must not fail commands that are committed: it is logged, readers get the
-   * events from the store, and the next sweep arms the run requests.
-   */
-  #withoutFault<T>({ change: { floorId } }: Batch, announce: () => T): T | undefined {
-    try {
-      return announce();
-    } catch (error) {
-      this.#options.log.error({ err: error, floorId }, "a commit could not be announced");
-      return undefined;
-    }
   }
 }
 
