@@ -129,7 +129,9 @@ test("the hops of docs/inside/architecture.md name functions of their files", ()
   );
   expect(named.length).toBeGreaterThan(8);
   const isDeclared = ({ file, name }: (typeof named)[number]) =>
-    new RegExp(`^ *(async )?\\*?${name}\\(`, "m").test(readFileSync(join(root, "src", file), "utf8"));
+    new RegExp(`^ *(export )?(async )?(function )?\\*?${name}\\(`, "m").test(
+      readFileSync(join(root, "src", file), "utf8"),
+    );
   expect(named.filter((each) => !isDeclared(each))).toEqual([]);
 });
 
