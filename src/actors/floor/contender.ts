@@ -25,7 +25,10 @@ export interface Numbers {
 /** A session with the numbers of its last request. */
 export interface Contender extends Numbers {
   readonly sessionId: SessionId;
-  /** The ordinal of its last request among all requests of the floor; 0: it has not made one. */
+  /**
+   * Which of all requests of the floor its last one was; 0: it has not made one. An ordinal and not a time: the rows of
+   * floors and sessions store it by this name.
+   */
   readonly askedAt: number;
   /** It is paused and asked to resume, so it comes back by itself, even with `resume: manual`. */
   readonly wants?: true | undefined;
