@@ -18,88 +18,80 @@ export const countedTogether = (one: CountedTurns, other: CountedTurns): Counted
   used: [...one.used, ...other.used],
 });
 
+/** What it takes to count towards budgets. */
 interface BudgetsOptions extends JumpingClock {
   store: Pick<UsageStore, "findWindows">;
   catalog: () => Catalog;
   metrics: { budgetSpent(per: Budget["per"]): void };
 }
 
-/** What a floor's commits count towards budgets, and which turns of its present batch may not begin. */
-export class Budgets {
-  readonly #options: BudgetsOptions;
-  #refused: Map<RunId, BudgetRefusal> | undefined;
+/** Turns of a batch that may not begin, because their commit would exceed budgets. */
+export type RefusedTurns = ReadonlyMap<RunId, BudgetRefusal>;
 
-  constructor(options: BudgetsOptions) {
-    this.#options = options;
+/** What counts towards budgets of the catalogue; undefined if nothing does. */
+export function countsOf(counted: CountedTurns, options: BudgetsOptions): BudgetCount[] | undefined {
+  const catalog = options.catalog();
+  if (catalog.budgets.length === 0 || counted.begun.length + counted.used.length === 0) return undefined;
+  const counts = budgetCounts(catalog, counted, floorTimeOf(options));
+  return counts.length > 0 ? counts : undefined;
+}
+
+/** A commit would exceed budgets: nothing was written. */
+export class BudgetSpent extends Error {
+  readonly refused: RefusedTurns;
+
+  constructor(refused: RefusedTurns) {
+    super("the commit would exceed a budget");
+    this.name = "BudgetSpent";
+    this.refused = refused;
   }
 
-  /** The turns of the present batch that may not begin; undefined: none is known to exceed a budget. */
-  get refused(): ReadonlyMap<RunId, BudgetRefusal> | undefined {
-    return this.#refused;
-  }
-
-  beginBatch(): void {
-    this.#refused = undefined;
-  }
-
-  /** Let these turns not begin when the batch is applied again. @throws Error if that is nothing new */
-  refuse({ refused }: BudgetSpent): void {
-    const known = this.#refused ?? new Map<RunId, BudgetRefusal>();
-    const before = known.size;
-    for (const [runId, refusal] of refused) known.set(runId, refusal);
-    this.#refused = known;
+  /** These turns, and those that were refused before. @throws Error if that is nothing new */
+  and(before: RefusedTurns = new Map()): RefusedTurns {
+    const refused = new Map([...before, ...this.refused]);
     // Each time at least one more turn may not begin.
-    if (known.size === before) throw new Error("a turn began although its budget is used up");
+    if (refused.size === before.size) throw new Error("a turn began although its budget is used up");
+    return refused;
   }
+}
 
-  /** Refuse a command whose turn would begin and exceed a budget. */
-  refusalOf(command: Command): Reply | undefined {
-    const refusal = "turn" in command && command.turn ? this.#refused?.get(command.turn.runId) : undefined;
-    return refusal && replyToSpent(refusal);
-  }
+/** The error of a commit that would exceed budgets. */
+export function spentBy({ begun }: CountedTurns, over: OverBudget, options: BudgetsOptions): BudgetSpent {
+  const refused = refusedOf(over, begun, options);
+  for (const { spent } of refused.values()) options.metrics.budgetSpent(spent.per);
+  return new BudgetSpent(refused);
+}
 
-  /** What counts towards budgets of the catalogue; undefined if nothing does. */
-  countsOf(counted: CountedTurns): BudgetCount[] | undefined {
-    const catalog = this.#options.catalog();
-    if (catalog.budgets.length === 0 || counted.begun.length + counted.used.length === 0) return undefined;
-    const counts = budgetCounts(catalog, counted, floorTimeOf(this.#options));
-    return counts.length > 0 ? counts : undefined;
-  }
+/** Refuse a command whose turn would begin and exceed a budget. */
+export function refuseSpent(command: Command, refused: RefusedTurns): Reply | undefined {
+  const refusal = "turn" in command && command.turn ? refused.get(command.turn.runId) : undefined;
+  return refusal && replyToSpent(refusal);
+}
 
-  /** The error of a commit that would exceed budgets. */
-  spentBy({ begun }: CountedTurns, over: OverBudget): BudgetSpent {
-    const refused = this.#refusedOf(over, begun);
-    for (const { spent } of refused.values()) this.#options.metrics.budgetSpent(spent.per);
-    return new BudgetSpent(refused);
+/**
+ * Why the turns of what-ifs would not begin: the commit of each alone would exceed a budget. The windows of all are
+ * read at once.
+ * @param previewed what each would count, by any key. Only a turn that begins at once counts
+ */
+export async function previewRefusals<Key>(
+  previewed: ReadonlyMap<Key, CountedTurns>,
+  options: BudgetsOptions,
+): Promise<Map<Key, Reply>> {
+  const refusals = new Map<Key, Reply>();
+  const counts = new Map<Key, BudgetCount[]>();
+  for (const [key, counted] of previewed) {
+    const begins = counted.begun.some(({ runId }) => runId === NEW_TURN.runId);
+    const own = begins ? countsOf(counted, options) : undefined;
+    if (own) counts.set(key, own);
   }
-
-  /**
-   * Why the turns of what-ifs would not begin: the commit of each alone would exceed a budget. The windows of all are
-   * read at once.
-   * @param previewed what each would count, by any key. Only a turn that begins at once counts
-   */
-  async previewRefusals<Key>(previewed: ReadonlyMap<Key, CountedTurns>): Promise<Map<Key, Reply>> {
-    const refusals = new Map<Key, Reply>();
-    const counts = new Map<Key, BudgetCount[]>();
-    for (const [key, counted] of previewed) {
-      const begins = counted.begun.some(({ runId }) => runId === NEW_TURN.runId);
-      const own = begins ? this.countsOf(counted) : undefined;
-      if (own) counts.set(key, own);
-    }
-    if (counts.size === 0) return refusals;
-    const scopes = new Set([...counts.values()].flatMap((own) => own.map(({ scope }) => scope)));
-    const windows = await this.#options.store.findWindows([...scopes]);
-    for (const [key, own] of counts) {
-      const refusal = this.#refusedOf(overBudget(own, windows), previewed.get(key)!.begun).get(NEW_TURN.runId);
-      if (refusal) refusals.set(key, replyToSpent(refusal));
-    }
-    return refusals;
+  if (counts.size === 0) return refusals;
+  const scopes = new Set([...counts.values()].flatMap((own) => own.map(({ scope }) => scope)));
+  const windows = await options.store.findWindows([...scopes]);
+  for (const [key, own] of counts) {
+    const refusal = refusedOf(overBudget(own, windows), previewed.get(key)!.begun, options).get(NEW_TURN.runId);
+    if (refusal) refusals.set(key, replyToSpent(refusal));
   }
-
-  #refusedOf(over: OverBudget, begun: readonly BegunTurn[]): Map<RunId, BudgetRefusal> {
-    const time = floorTimeOf(this.#options);
-    return refusedTurns(over, begun, this.#options.catalog(), { now: time + jumpOf(this.#options), time });
-  }
+  return refusals;
 }
 
 /** The reply to a turn that would exceed a budget. */
@@ -187,14 +179,11 @@ export function usageCounts({ begun, used }: CountedTurns, now: number): UsageCo
 /**
  * Which of the turns do not begin, because their commit would exceed budgets: those that came last, and all of a budget
  * of tokens.
- * @param now ms since 1970, at the floor's `time`
  */
-function refusedTurns(
-  { over }: OverBudget,
-  begun: readonly BegunTurn[],
-  catalog: Catalog,
-  { now, time }: { now: number; time: FloorTime },
-): Map<RunId, BudgetRefusal> {
+function refusedOf({ over }: OverBudget, begun: readonly BegunTurn[], options: BudgetsOptions): RefusedTurns {
+  const catalog = options.catalog();
+  const time = floorTimeOf(options);
+  const now = time + jumpOf(options);
   const refused = new Map<RunId, BudgetRefusal>();
   const full = new Map(over.map((each) => [each.scope, { ...each }]));
   for (const turn of begun) {
@@ -248,15 +237,4 @@ function sentenceOf({ per }: Budget, label: string, waitMs: number, locale: stri
           zh: `${label}的额度已用完，${when.zh}后恢复。`,
         };
   return textIn(all, locale);
-}
-
-/** A commit would exceed budgets: nothing was written. */
-export class BudgetSpent extends Error {
-  readonly refused: ReadonlyMap<RunId, BudgetRefusal>;
-
-  constructor(refused: ReadonlyMap<RunId, BudgetRefusal>) {
-    super("the commit would exceed a budget");
-    this.name = "BudgetSpent";
-    this.refused = refused;
-  }
 }

@@ -9,7 +9,15 @@ import type { Span, Trace, Tracer } from "../../shared/ports/tracer.ts";
 import type { Receipt, ReceiptStore, SessionRow, UsageStore } from "../../store/store.ts";
 import type { CountedTurns, DeadlineSources, Given } from "../facts.ts";
 import { type BatchedCommand, checkPlayed, loadNamed, type NamedRows, refuseStale, replyBefore } from "./admission.ts";
-import { BudgetSpent, Budgets, countedTogether } from "./budgets.ts";
+import {
+  BudgetSpent,
+  countedTogether,
+  countsOf,
+  previewRefusals,
+  type RefusedTurns,
+  refuseSpent,
+  spentBy,
+} from "./budgets.ts";
 import { type CommitMetrics, type CommitOptions, commitAndAnnounce } from "./commit.ts";
 import { Departure } from "./departure.ts";
 import { type FloorActors, withRouted } from "./floor-actors.ts";
@@ -57,14 +65,13 @@ const DUE_PAGE = 32;
 export class LoadedFloor {
   readonly id: FloorId;
   readonly #options: FloorOptions;
-  readonly #budgets: Budgets;
   #activation: Activation | undefined;
+  /** Turns of the present batch that would exceed a budget (rule C35); undefined: none is known to. */
+  #refused: RefusedTurns | undefined;
 
-  /** @param budgets of the floor whose batch this one takes part in. Default: its own */
-  constructor(id: FloorId, options: FloorOptions, budgets?: Budgets) {
+  constructor(id: FloorId, options: FloorOptions) {
     this.id = id;
     this.#options = options;
-    this.#budgets = budgets ?? new Budgets(options);
   }
 
   /** The version that the actors are based on; undefined if none are loaded. */
@@ -83,14 +90,14 @@ export class LoadedFloor {
    * @throws CommitConflict, BrokenActors, AppError, or the store's error; drop the floor then
    */
   async commit(commands: readonly TracedCommand[]): Promise<Reply[]> {
-    this.#budgets.beginBatch();
+    this.#refused = undefined;
     for (;;) {
       try {
         return await this.#tryToCommit(commands);
       } catch (error) {
         if (!(error instanceof BudgetSpent)) throw error;
         this.drop();
-        this.#budgets.refuse(error);
+        this.#refused = error.and(this.#refused);
       }
     }
   }
@@ -139,7 +146,7 @@ export class LoadedFloor {
       return reply;
     });
     if (previewed.size === 0) return replies;
-    const refusals = await this.#budgets.previewRefusals(previewed);
+    const refusals = await previewRefusals(previewed, this.#options);
     return replies.map((reply, index) => {
       const refusal = refusals.get(index);
       return refusal ? previewOf(refusal) : reply;
@@ -148,7 +155,7 @@ export class LoadedFloor {
 
   /** Refuse a command whose turn would exceed a budget. It changes nothing, but what its router agents used counts. */
   #refuseSpent({ command }: Envelope, { actors, state }: Activation, ledger: Ledger): Reply | undefined {
-    const refusal = this.#budgets.refusalOf(command);
+    const refusal = this.#refused && refuseSpent(command, this.#refused);
     if (!refusal || command.type !== "session.chat" || !command.routed) return refusal;
     const { routed, sessionId, session } = command;
     ledger.write(actors.tokensOf(routed, sessionId, session?.ownerId), this.#givenBeforeDue(state).now);
@@ -169,9 +176,9 @@ export class LoadedFloor {
     if (!batch) return false;
     const left = departure?.hasLeft ? close(departure.ledger, departure.actors) : undefined;
     const counted = left ? countedTogether(batch.counted, left.counted) : batch.counted;
-    const budgets = this.#budgets.countsOf(counted);
+    const budgets = countsOf(counted, this.#options);
     const over = await commitAndAnnounce({ commands, batch, left, counted, budgets }, this.#options);
-    if (over) throw this.#budgets.spentBy(counted, over);
+    if (over) throw spentBy(counted, over, this.#options);
     state.version += 1;
     return true;
   }
@@ -186,7 +193,8 @@ export class LoadedFloor {
     if (command.type !== "session.move") return undefined;
     const { store } = this.#options;
     const { sessionId, floorId } = command.from;
-    const floor = new LoadedFloor(floorId, this.#options, this.#budgets);
+    const floor = new LoadedFloor(floorId, this.#options);
+    floor.#refused = this.#refused;
     const activation = await loadActivation(floorId, store);
     await floor.#catchUp(activation);
     const { actors, state } = activation;
@@ -231,7 +239,7 @@ export class LoadedFloor {
     const time = until === undefined ? floorTimeOf(this.#options) : earliest(floorTimeOf(this.#options), until);
     // One reading of the clock: of two, the second may be a ms later, and so would be what the log says.
     state.lastNow = Math.max(state.lastNow, time + jumpOf(this.#options));
-    const { refused } = this.#budgets;
+    const refused = this.#refused;
     return { now: state.lastNow, time, wall: this.#wall(), stamp, ...this.#sources(), ...(refused && { refused }) };
   }
 
