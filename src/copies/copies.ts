@@ -18,6 +18,7 @@ import type { CommandOf } from "../protocol/internal/command.ts";
 import type { Accepted } from "../protocol/internal/reply.ts";
 import type { Message } from "../protocol/message.ts";
 import { NEW_TITLE, type Origin, type Session } from "../protocol/session.ts";
+import { changedSettings, type SessionSettings } from "../protocol/session-settings.ts";
 import type { BlobStore } from "../store/store.ts";
 import { type CopyEnd, copyHistory, copyImages, isFinished } from "./copied-history.ts";
 import { Histories, type HistoriesOptions } from "./histories.ts";
@@ -78,7 +79,8 @@ export class Copies {
     if (of.replaces?.replacedBy !== undefined) throw new AppError("session_archived", ALREADY_REPLACED);
     const messageId = await copyHistory({ store, clock, sessions, source: source.id, into: history }, end);
     const { replaces } = of;
-    const { userId, zone, locale, ownerId, workspaceId, title, agentId, mode } = replaces ?? source;
+    const like = replaces ?? source;
+    const { userId, zone, locale, ownerId, workspaceId, agentId } = like;
     const { sessionId } = history;
     const floorId = floorOf(sessionId, userId, zone);
     const command: CommandOf<"session.copy"> = {
@@ -88,9 +90,9 @@ export class Copies {
         sessionId,
         agentId: of.agentId ?? agentId,
         ...{ userId, zone, locale, ownerId, workspaceId },
+        ...settingsOf(like),
         // A mode belongs to its agent.
-        ...((of.agentId ?? agentId) === agentId && { mode }),
-        ...(title !== NEW_TITLE && { title }),
+        ...((of.agentId ?? agentId) !== agentId && { mode: undefined }),
       },
       history: await history.finish({ by, sessionId: source.id, ...(messageId !== undefined && { messageId }) }),
       // A session without a user has its own floor, so it passes no floor on.
@@ -224,7 +226,7 @@ export class Copies {
     seq: Seq,
   ): Promise<Write> {
     const { store, clock, visibleTo, commands } = this.#context;
-    const { userId, locale, ownerId, workspaceId, title, agentId, mode } = source;
+    const { userId, locale, ownerId, workspaceId, agentId } = source;
     if (userId === undefined)
       throw new AppError("illegal_command", "A session without a user has a floor of its own, and no other one.");
     const { sessionId } = history;
@@ -247,8 +249,8 @@ export class Copies {
       type: "session.move",
       sessionId,
       session: {
-        ...{ sessionId, agentId, userId, zone, locale, ownerId, workspaceId, mode },
-        ...(title !== NEW_TITLE && { title }),
+        ...{ sessionId, agentId, userId, zone, locale, ownerId, workspaceId },
+        ...settingsOf(source),
       },
       history: await history.finish({
         by: "move",
@@ -271,3 +273,7 @@ export class Copies {
     );
   }
 }
+
+/** The settings with which a copy begins, or a session goes on elsewhere. */
+const settingsOf = ({ title, ...session }: Session): SessionSettings =>
+  changedSettings({ ...session, ...(title !== NEW_TITLE && { title }) });

@@ -6,7 +6,7 @@ import type { PausedBy } from "../../protocol/session.ts";
 import type { Contender } from "../floor/contender.ts";
 import { countHeard } from "./interactions.ts";
 import { resumeRun, suspendRun, type TurnFailure } from "./runs.ts";
-import { isAudible } from "./session-context.ts";
+import { isAudible, keptLengths } from "./session-context.ts";
 import { beginLease, endLease } from "./session-lease.ts";
 import { agentOf, answerWithSession, type InternalEvent, type SessionStep } from "./session-step.ts";
 import { dropSummaryWork } from "./summaries.ts";
@@ -42,15 +42,7 @@ function becomeAudible(step: SessionStep, contender: Contender, level: number | 
 /** Remember these keys of the agent, in case it leaves the catalogue. */
 export function keepLengths(step: SessionStep): void {
   const agent = agentOf(step);
-  if (!agent) return;
-  const { idleTimeoutMs, maxPauseMs, maxHoldMs, queueTimeoutMs, resumeWithinMs } = agent;
-  const { answerWithinMs, answersWhileHeard, afterTurn } = agent;
-  const lengths = {
-    ...{ idleTimeoutMs, maxPauseMs, maxHoldMs, queueTimeoutMs, resumeWithinMs, answerWithinMs },
-    ...(answersWhileHeard && { answersWhileHeard }),
-    ...(afterTurn !== "keep" && { afterTurn }),
-  };
-  step.context.lengths = Object.values(lengths).some((length) => length !== undefined) ? lengths : undefined;
+  if (agent) step.context.lengths = keptLengths(agent);
 }
 
 /** The session becomes the holder. The run of one that was ducked is unchanged. */

@@ -113,20 +113,30 @@ export interface SessionContext extends SessionSettings {
   lapsed?: true | undefined;
 }
 
+/** The agent's keys that end a state of a session after a time, by their names in the catalogue. */
+export const LIMITS = {
+  idle_timeout: "idleTimeoutMs",
+  max_pause: "maxPauseMs",
+  max_hold: "maxHoldMs",
+  queue_timeout: "queueTimeoutMs",
+  resume_within: "resumeWithinMs",
+  answer_within: "answerWithinMs",
+} as const satisfies Record<string, keyof AgentEntry>;
+type LimitKey = (typeof LIMITS)[keyof typeof LIMITS];
+const LIMIT_KEYS: readonly LimitKey[] = Object.values(LIMITS);
+
 /** The agent's keys that say when a session's state ends: how long it may last, and what happens after a turn. */
-export type Lengths = Partial<
-  Pick<
-    AgentEntry,
-    | "idleTimeoutMs"
-    | "maxPauseMs"
-    | "maxHoldMs"
-    | "queueTimeoutMs"
-    | "resumeWithinMs"
-    | "answerWithinMs"
-    | "answersWhileHeard"
-    | "afterTurn"
-  >
->;
+export type Lengths = Partial<Pick<AgentEntry, LimitKey | "answersWhileHeard" | "afterTurn">>;
+
+/** These keys of an agent, as a session remembers them; undefined if none ends a state. */
+export function keptLengths(agent: AgentEntry): Lengths | undefined {
+  const { answersWhileHeard, afterTurn } = agent;
+  const lengths: Lengths = {};
+  for (const key of LIMIT_KEYS) if (agent[key] !== undefined) lengths[key] = agent[key];
+  if (answersWhileHeard) lengths.answersWhileHeard = true;
+  if (afterTurn !== "keep") lengths.afterTurn = afterTurn;
+  return Object.keys(lengths).length > 0 ? lengths : undefined;
+}
 
 /** These keys of the session's agent; if it has left the catalogue, those that the session's state began with. */
 export function lengthsOf({ numbers, lengths }: SessionContext, { agents }: Pick<Catalog, "agents">): Lengths {

@@ -8,6 +8,7 @@ import type { LoggedData } from "../../protocol/event.ts";
 import type { MessageId, RunId, SessionId } from "../../protocol/ids.ts";
 import type { CommandOf, WantedSchedule } from "../../protocol/internal/command.ts";
 import type { Schedule } from "../../protocol/session.ts";
+import { changedSettings } from "../../protocol/session-settings.ts";
 import { nextOf, parseCron } from "../../shared/cron.ts";
 import type { Given } from "../facts.ts";
 import { missTime, requestFloor } from "./floor-changes.ts";
@@ -106,11 +107,11 @@ function fireOnce(step: SessionStep, fired: LoggedData<"session_updated">["fired
 
 /** The session of a series for its present time. It is due already, so it asks next. */
 function occurrenceOf({ context, given }: SessionStep): SessionContext {
-  const { userId, zone, ownerId, workspaceId, mode, numbers, untitled, nextId } = context;
+  const { userId, zone, ownerId, workspaceId, numbers, untitled, nextId } = context;
   const { at, content } = context.schedule!;
   const sessionId = `${nextId}s` as SessionId;
-  const title = untitled ? undefined : context.title;
-  const wanted = { sessionId, userId, zone, ownerId, workspaceId, mode, title };
+  const settings = { ...changedSettings(context), ...(untitled && { title: undefined }) };
+  const wanted = { sessionId, userId, zone, ownerId, workspaceId, ...settings };
   const fresh = newSession(wanted, context.floorId, { ...numbers, sessionId }, given.now);
   return { ...fresh, schedule: content === undefined ? { at } : { at, content }, nextId, series: context.id };
 }

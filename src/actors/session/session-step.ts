@@ -18,7 +18,7 @@ import {
 } from "../facts.ts";
 import type { Waits } from "../floor/arbitration.ts";
 import type { Contender } from "../floor/contender.ts";
-import type { QueuedTurn, Run, SessionContext } from "./session-context.ts";
+import type { LIMITS, QueuedTurn, Run, SessionContext } from "./session-context.ts";
 
 /** Commands that the arbiter passes on to a session. */
 export type SessionCommand = Timely<
@@ -91,17 +91,7 @@ export type InternalEvent = Timely<
 /** A deadline of the session has passed: a key of its agent, its lease, or the grace of a stopped attempt. */
 export interface DueEvent {
   type: "due";
-  what:
-    | "max_pause"
-    | "max_hold"
-    | "idle_timeout"
-    | "idle_yields"
-    | "resume_within"
-    | "queue_timeout"
-    | "answer_within"
-    | "lease"
-    | "stop_grace"
-    | "scheduled";
+  what: keyof typeof LIMITS | "idle_yields" | "lease" | "stop_grace" | "scheduled";
 }
 
 export type SessionEvent = SessionCommand | InternalEvent;

@@ -12,7 +12,10 @@ const BERLIN = "Europe/Berlin";
 type Schedule = Extract<LooseCommand, { type: "session.schedule" }>["schedule"];
 
 const AGENTS = [
-  { name: "alarm", priority: 60, when_blocked: "queue", queue_timeout: "30s", idle_timeout: "1m" },
+  {
+    ...{ name: "alarm", priority: 60, when_blocked: "queue", queue_timeout: "30s", idle_timeout: "1m" },
+    ...{ modes: [{ name: "loud" }, { name: "soft" }], adapter: { kind: "ai-sdk", provider: "openai", model: "m" } },
+  },
   { name: "news", priority: 10, idle_timeout: "1m" },
   { name: "player", priority: 50, adapter: { kind: "external" } },
   { name: "call", priority: 90 },
@@ -233,15 +236,17 @@ describe("a series", () => {
   test("makes a session for each of its times, and goes on waiting itself", () => {
     const floor = stage();
     daily(floor, "0 7 * * *", "Good morning!");
+    floor.ask({ type: "session.update", sessionId: "s", settings: { mode: "soft" } });
     const first = Date.parse("2026-01-02T06:00Z");
     expect(floor.view("s")?.schedule).toMatchObject({ at: first, every: "0 7 * * *", timezone: BERLIN });
     floor.pass(DAY);
     expect(floor.view("s")).toMatchObject({ state: "created", messageCount: 0, schedule: { at: first + DAY } });
     const [one, ...others] = occurrences(floor);
     expect(others).toEqual([]);
-    expect(one).toMatchObject({ state: "active", title: "Wake up", agentId: "alarm", userId: "ann", messageCount: 1 });
+    expect(one).toMatchObject({ state: "active", title: "Wake up", mode: "soft", agentId: "alarm", userId: "ann" });
+    expect(one!.messageCount).toBe(1);
     expect(one).not.toHaveProperty("schedule");
-    expect(floor.events("session_updated")[0]).toMatchObject({
+    expect(floor.events("session_updated")[1]).toMatchObject({
       fired: { at: first, lateMs: 0, sessionId: one!.id },
       schedule: { at: first + DAY },
     });

@@ -79,8 +79,11 @@ describe("modes", () => {
     expect(updated).toContainEqual(expect.objectContaining({ type: "session_updated", data: { mode: "work" } }));
   });
 
-  test("a mode can be given when a session is created, is copied by a fork, and ends with the agent", async () => {
-    const { id } = (await stage.create({ mode: "work" })).session;
+  test("a mode can be given when a session is created, goes with a move and a fork, and ends with the agent", async () => {
+    const { id: first } = (await stage.create({ mode: "work", userId: "ann" })).session;
+    const moved = await stage.node.post(`/session/${first}/move`, { zone: "rear" });
+    expect(moved.body.session.mode).toBe("work");
+    const { id } = moved.body.session;
     expect((await stage.turn(id)).tools).toEqual(["clock", "sub-agent"]);
     const fork = (fields: object) => stage.node.post(`/session/${id}/fork`, fields);
     expect((await fork({})).body.session.mode).toBe("work");
