@@ -90,5 +90,7 @@ export function handleDueOfSession(step: SessionStep, { what }: DueEvent): void 
       const earliest = interactions.reduce((one, other) => (other.since < one.since ? other : one));
       return expireInteraction(step, earliest.interaction.requestId);
     }
+    default:
+      void (what satisfies never);
   }
 }
