@@ -202,12 +202,15 @@ export class Mailbox {
   /** Decides where a command goes: to this process, if it serves the floor, else to the topic of the floor's owner. */
   #route(envelope: Envelope): Promise<Reply> {
     const { floorId, command, caller } = envelope;
-    const topic = this.#options.topicOf(floorId);
+    const { bus, topicOf } = this.#options;
     const dispatch = this.#local?.serves(floorId) ? this.#local.dispatch : undefined;
+    flow.onHop?.("mailbox", `${command.type} to ${floorId}, ${dispatch ? "on this node" : "over the bus"}`);
+    // A bus that stays in the process is never away.
+    if (dispatch && bus.isLocal) return this.#sendHere(dispatch, envelope);
+    const topic = topicOf(floorId);
     // Rule C21: refuse a client's command whose events other nodes could not receive, but let runs and timers of a
     // floor on this node report.
     if (this.#isAway(topic) && (!dispatch || caller !== undefined)) throw new AppError("unavailable", AWAY);
-    flow.onHop?.("mailbox", `${command.type} to ${floorId}, ${dispatch ? "on this node" : "over the bus"}`);
     return dispatch ? this.#sendHere(dispatch, envelope) : this.#sendOverBus(topic, envelope);
   }
 
