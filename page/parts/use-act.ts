@@ -26,7 +26,6 @@ export interface Act {
    * @param outcome the sentence that screen readers get when it is done
    */
   act: <T>(command: () => Promise<T>, outcome?: (answer: T) => string) => Promise<boolean>;
-  forget: () => void;
 }
 
 /** An answer that takes longer than this is late, in ms. */
@@ -50,7 +49,7 @@ export function useAct(): Act {
   }, [state.isBusy]);
   useEffect(() => () => release.current?.(), []);
   const act = useCallback(async <T>(command: () => Promise<T>, outcome?: (answer: T) => string) => {
-    release.current ??= guardFocus(document.activeElement);
+    release.current ??= guardFocus();
     setState({ isBusy: true, isLate: false });
     const timer = setTimeout(() => setState({ isBusy: true, isLate: true }), LATE_MS);
     try {
@@ -65,8 +64,7 @@ export function useAct(): Act {
       clearTimeout(timer);
     }
   }, []);
-  const forget = useCallback(() => setState(IDLE), []);
-  return { ...state, refusal: error && refusalOf(error, say), act, forget };
+  return { ...state, refusal: error && refusalOf(error, say), act };
 }
 
 function refusalOf(error: Error, say: Say): Refusal {

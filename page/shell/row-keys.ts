@@ -9,8 +9,7 @@ const rowsNow = () => [...document.querySelectorAll<HTMLElement>(ROWS)].filter((
 /** Focuses the next or the previous row; at first the current one, or one at an end. */
 export function goToRow(by: 1 | -1): boolean {
   const rows = rowsNow();
-  const focused = document.activeElement?.closest<HTMLElement>(ROWS);
-  const index = focused ? rows.indexOf(focused) : -1;
+  const index = rows.findIndex((row) => row.contains(document.activeElement));
   const current = rows.findIndex((row) => row.getAttribute("aria-current") === "true");
   const first = current >= 0 ? current : by > 0 ? 0 : rows.length - 1;
   const next = rows[index < 0 ? first : index + by];

@@ -11,7 +11,7 @@ export interface Fingers {
 }
 
 interface FingerListeners {
-  onDown?: (fingers: Fingers) => void;
+  onDown: (fingers: Fingers) => void;
   onMove: (fingers: Fingers) => void;
 }
 
@@ -37,7 +37,7 @@ export function useFingers({ onDown, onMove }: FingerListeners) {
       const { x, width } = read(event);
       now.current.set(event.pointerId, x);
       began.current = [...now.current.values()];
-      onDown?.(fingers(width));
+      onDown(fingers(width));
     },
     onPointerMove: (event: PointerEvent<HTMLElement>) => {
       if (!now.current.has(event.pointerId)) return;

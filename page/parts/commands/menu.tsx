@@ -5,7 +5,7 @@ import styles from "./menu.module.css";
 const WIDTH = 260;
 const GAP = 4;
 
-export interface MenuItem {
+interface MenuItem {
   text: string;
   choose: () => void;
 }
@@ -13,11 +13,11 @@ export interface MenuItem {
 interface Props {
   label: string;
   items: readonly MenuItem[];
-  disabled?: boolean;
+  disabled: boolean;
 }
 
 /** A button that opens a menu above everything else. Escape and a press outside close it. */
-export function Menu({ label, items, disabled = false }: Props) {
+export function Menu({ label, items, disabled }: Props) {
   const id = useId();
   const opener = useRef<HTMLButtonElement>(null);
   const list = useRef<HTMLUListElement>(null);

@@ -1,11 +1,12 @@
 import { useCallback, useSyncExternalStore } from "react";
+import { Watchers } from "../../../src/client/watchers.ts";
 import { restAfter } from "./rest-after.ts";
 
 /** Unsent texts that a tab keeps; the oldest is dropped. */
 const MAX_DRAFTS = 50;
 
 const drafts = new Map<string, string>();
-const readers = new Set<() => void>();
+const watchers = new Watchers();
 
 interface Draft {
   text: string;
@@ -20,20 +21,15 @@ interface Draft {
  * @param of a session's id, or what else the text is for
  */
 export function useDraft(of: string): Draft {
-  const text = useSyncExternalStore(watch, () => drafts.get(of) ?? "");
+  const text = useSyncExternalStore(watchers.subscribe, () => drafts.get(of) ?? "");
   const setText = useCallback((next: string) => keep(of, next), [of]);
   const leaveUnsent = useCallback((sent: string) => keep(of, restAfter(drafts.get(of) ?? "", sent)), [of]);
   return { text, setText, leaveUnsent };
-}
-
-function watch(reader: () => void): () => void {
-  readers.add(reader);
-  return () => readers.delete(reader);
 }
 
 function keep(of: string, text: string): void {
   drafts.delete(of);
   if (text !== "") drafts.set(of, text);
   for (const oldest of drafts.keys()) if (drafts.size > MAX_DRAFTS) drafts.delete(oldest);
-  for (const reader of readers) reader();
+  watchers.notify();
 }

@@ -6,18 +6,19 @@ const GRACE_MS = 50;
 /** Controls whose command is under way. They are disabled meanwhile, and get the focus back. */
 const underWay = new Set<Element>();
 
-/** Keeps the focus for a control while its command runs; call the returned function when it has ended. */
-export function guardFocus(control: Element | null): () => void {
-  if (control === null || control === document.body) return () => undefined;
+/** Keeps the focus for the control that has it while its command runs; call the returned function when it has ended. */
+export function guardFocus(): () => void {
+  const control = document.activeElement;
+  if (!(control instanceof HTMLElement) || control === document.body) return () => undefined;
   underWay.add(control);
   return () => {
     underWay.delete(control);
-    if (hasLostFocus() && control instanceof HTMLElement) control.focus({ preventScroll: true });
+    if (hasLostFocus()) control.focus({ preventScroll: true });
     watching?.check();
   };
 }
 
-const hasLostFocus = (): boolean => document.activeElement === null || document.activeElement === document.body;
+const hasLostFocus = (): boolean => document.activeElement === document.body;
 
 let watching: FocusKeeper | undefined;
 
@@ -31,7 +32,7 @@ export function keepFocus(): () => void {
   watching = keeper;
   return () => {
     keeper.end();
-    if (watching === keeper) watching = undefined;
+    watching = undefined;
   };
 }
 
@@ -85,7 +86,7 @@ class FocusKeeper {
     if (!control.isConnected && !this.#removal) {
       for (const { target, removedNodes, previousSibling, nextSibling } of records) {
         const removed = [...removedNodes].find((node) => node.contains(control));
-        if (removed) this.#removal = { parent: target, previous: previousSibling, next: nextSibling, removed };
+        if (removed) this.#removal = { parentNode: target, previousSibling, nextSibling, removed };
       }
     }
     this.check();

@@ -1,9 +1,9 @@
-/** Where a removed element was. */
+/** Where a removed element was, by the names of where one is. */
 export interface Removal {
-  parent: Node;
-  previous: Node | null;
-  next: Node | null;
   removed: Node;
+  parentNode: Node | null;
+  previousSibling: Node | null;
+  nextSibling: Node | null;
 }
 
 /** No fields: what is typed next would be meant for the field that is gone. */
@@ -19,32 +19,26 @@ const ROWS = "li, article, [data-row]";
  */
 export function neighbourOf(control: HTMLElement, removal: Removal | undefined): HTMLElement | undefined {
   const isRow = removal?.removed instanceof Element && removal.removed.matches(ROWS);
-  const [previous, next] = removal ? [removal.previous, removal.next] : siblingsOf(control);
-  const [above, below] = [along(previous, "previousSibling"), along(next, "nextSibling")];
-  const beside = isRow ? (below ?? above) : (above ?? below);
-  return sameOfCard(control) ?? beside ?? fartherOut(removal ? removal.parent : control.parentElement);
+  return sameOfCard(control) ?? nearest(removal ?? control, isRow);
 }
 
-const siblingsOf = (element: Element): [Element | null, Element | null] => [
-  element.previousElementSibling,
-  element.nextElementSibling,
-];
-
-/** The element itself if it takes the focus, else the nearest control beside it or one of those around it. */
-function fartherOut(from: Node | null): HTMLElement | undefined {
-  for (let outer = from && elementOf(from); outer; outer = outer.parentElement) {
-    if (isControl(outer) || outer.localName === "main") return outer;
-    const [previous, next] = siblingsOf(outer);
-    const found = along(previous, "previousSibling") ?? along(next, "nextSibling");
-    if (found) return found;
+/** The control after a row or before another element, else the one on its other side, else one farther out. */
+function nearest(place: Omit<Removal, "removed">, isRow = false): HTMLElement | undefined {
+  const { parentNode, previousSibling, nextSibling } = place;
+  const above = along(previousSibling, "previousSibling");
+  const below = along(nextSibling, "nextSibling");
+  const beside = isRow ? (below ?? above) : (above ?? below);
+  if (beside) return beside;
+  if (!(parentNode instanceof HTMLElement) || parentNode.localName === "main") {
+    return document.querySelector("main") ?? undefined;
   }
-  return document.querySelector<HTMLElement>("main") ?? undefined;
+  return isControl(parentNode) ? parentNode : nearest(parentNode);
 }
 
 /** A session's card is made anew in another place when its state changes. */
 function sameOfCard(control: HTMLElement): HTMLElement | undefined {
   const id = control.closest<HTMLElement>("[data-card]")?.dataset["card"];
-  const card = id === undefined ? null : document.querySelector(`[data-card="${CSS.escape(id)}"]`);
+  const card = id === undefined ? null : document.querySelector<HTMLElement>(`[data-card="${CSS.escape(id)}"]`);
   if (!card) return undefined;
   const key = control.dataset["key"];
   const keys = key === "P" || key === "R" ? ["P", "R"] : [key];
@@ -56,22 +50,18 @@ function sameOfCard(control: HTMLElement): HTMLElement | undefined {
   );
 }
 
-const elementOf = (node: Node): HTMLElement | null => (node instanceof HTMLElement ? node : null);
-
 /** The first control from a node on, among its siblings in one direction. */
 function along(start: Node | null, direction: "nextSibling" | "previousSibling"): HTMLElement | undefined {
   for (let node = start; node; node = node[direction]) {
-    const found = node instanceof HTMLElement ? firstIn(node) : undefined;
+    const found = node instanceof HTMLElement && controlsIn(node).find((each) => !each.matches(RISKY));
     if (found) return found;
   }
   return undefined;
 }
 
-const firstIn = (element: HTMLElement): HTMLElement | undefined =>
-  [element, ...controlsIn(element)].find((each) => isControl(each) && !each.matches(RISKY));
-
-const controlsIn = (element: Element): HTMLElement[] =>
-  [...element.querySelectorAll<HTMLElement>(CONTROLS)].filter(isControl);
+/** The element itself is one of them if it takes the focus. */
+const controlsIn = (element: HTMLElement): HTMLElement[] =>
+  [element, ...element.querySelectorAll<HTMLElement>(CONTROLS)].filter(isControl);
 
 const isControl = (element: HTMLElement): boolean =>
   element.isConnected && element.matches(CONTROLS) && !element.matches(":disabled") && element.checkVisibility();
