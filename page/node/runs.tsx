@@ -89,7 +89,11 @@ function RunRow({ run, now, lastCommand }: { run: ListedRun; now: number; lastCo
       <td>{run.userId}</td>
       <td>{details.join(" · ")}</td>
       <td>
-        {isCancelling ? (
+        {/* It stays beside its question, which returns the focus to it. */}
+        <button type="button" disabled={lastCommand.isBusy} onClick={() => setCancelling(true)}>
+          {say("runs.cancel")}
+        </button>
+        {isCancelling && (
           <Sure
             question={say("runs.sure")}
             yes={say("runs.cancel")}
@@ -99,10 +103,6 @@ function RunRow({ run, now, lastCommand }: { run: ListedRun; now: number; lastCo
             }}
             onNo={() => setCancelling(false)}
           />
-        ) : (
-          <button type="button" disabled={lastCommand.isBusy} onClick={() => setCancelling(true)}>
-            {say("runs.cancel")}
-          </button>
         )}
       </td>
     </tr>

@@ -1,4 +1,4 @@
-import { useRef, useState } from "react";
+import { useState } from "react";
 import type { SessionMessage } from "../../src/client/conversation-reader.ts";
 import type { Session } from "../../src/protocol/session.ts";
 import { useClient } from "../../src/react/hooks.ts";
@@ -34,7 +34,6 @@ export function MessageActions({ message, session, turnsFrom }: Props) {
   const { act, isBusy } = lastCommand;
   const openSession = useOpenSession();
   const [form, setForm] = useState<"edit" | "fork" | "rollback">();
-  const actions = useRef<HTMLElement>(null);
   const { id, role, content, status, agent } = message;
   const isUser = role === "user";
   const acceptsTurns = isLive && session.state !== "archived" && !isExternal(agents, session);
@@ -45,13 +44,10 @@ export function MessageActions({ message, session, turnsFrom }: Props) {
     { text: say("message.fork"), choose: () => setForm("fork") },
     ...(isUser && acceptsTurns ? [{ text: say("message.rollback"), choose: () => setForm("rollback") }] : []),
   ];
-  const leave = () => {
-    setForm(undefined);
-    actions.current?.querySelector<HTMLElement>("[aria-expanded]")?.focus();
-  };
+  const leave = () => setForm(undefined);
   return (
     <>
-      <footer ref={actions}>
+      <footer>
         <CopyButton text={content} act={act} />
         {isUser && acceptsTurns && status !== "queued" && (
           <button type="button" disabled={isBusy} onClick={() => void act(() => client.resendMessage(session.id, id))}>
@@ -83,14 +79,14 @@ export function MessageActions({ message, session, turnsFrom }: Props) {
         )}
       </footer>
       {form === "edit" && <EditForm message={message} session={session} onLeave={leave} />}
-      {form === "fork" && <ForkForm session={session} messageId={id} onLeave={() => setForm(undefined)} />}
+      {form === "fork" && <ForkForm session={session} messageId={id} onLeave={leave} />}
       {form === "rollback" && (
         <Sure
           question={say(turns === 1 ? "rollback.one" : "rollback.many", { count: turns })}
           yes={say("rollback.yes")}
           disabled={isBusy}
           onYes={() => void rollBack()}
-          onNo={() => setForm(undefined)}
+          onNo={leave}
         />
       )}
       <div className={styles["outcome"]}>

@@ -15,21 +15,9 @@ interface Props {
 /** Asks once, in place, before data is lost. It takes the focus, and returns it after a no; Escape means no. */
 export function Sure({ question, yes, disabled = false, onYes, onNo }: Props) {
   const { say } = useWords();
-  const { borrower, giveBack } = useBorrowedFocus<HTMLButtonElement>();
-  const leave = () => {
-    onNo();
-    giveBack();
-  };
+  const { borrower, giveBack, leave, leaveOnEscape } = useBorrowedFocus<HTMLButtonElement>(onNo);
   return (
-    <fieldset
-      className={styles["sure"]}
-      aria-label={question}
-      onKeyDown={(event) => {
-        if (event.key !== "Escape") return;
-        event.stopPropagation();
-        leave();
-      }}
-    >
+    <fieldset className={styles["sure"]} aria-label={question} onKeyDown={leaveOnEscape}>
       <span>{question}</span>
       <button ref={borrower} type="button" disabled={disabled} onClick={() => onYes(giveBack)}>
         {yes}

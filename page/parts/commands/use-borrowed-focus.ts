@@ -1,7 +1,8 @@
-import { type RefObject, useEffect, useRef } from "react";
+import { type KeyboardEvent, useEffect, useRef } from "react";
+import { isLeaveKey } from "./field-keys.ts";
 
-/** Moves the focus to a new element, and with `giveBack` back to where it was. */
-export function useBorrowedFocus<T extends HTMLElement>(): { borrower: RefObject<T | null>; giveBack: () => void } {
+/** Moves the focus to a new element, and with `giveBack` back to where it was. Escape in its form leaves the form. */
+export function useBorrowedFocus<T extends HTMLElement>(onLeave: () => void) {
   const borrower = useRef<T>(null);
   const before = useRef<Element>(null);
   useEffect(() => {
@@ -11,5 +12,15 @@ export function useBorrowedFocus<T extends HTMLElement>(): { borrower: RefObject
   const giveBack = () => {
     if (before.current instanceof HTMLElement) before.current.focus();
   };
-  return { borrower, giveBack };
+  const leave = () => {
+    onLeave();
+    giveBack();
+  };
+  const leaveOnEscape = (event: KeyboardEvent) => {
+    if (!isLeaveKey(event)) return;
+    // Otherwise it closes the session too.
+    event.stopPropagation();
+    leave();
+  };
+  return { borrower, giveBack, leave, leaveOnEscape };
 }

@@ -1,9 +1,10 @@
-import { type FormEvent, type KeyboardEvent, useEffect, useRef, useState } from "react";
+import { type FormEvent, type KeyboardEvent, useState } from "react";
 import type { SessionMessage } from "../../../src/client/conversation-reader.ts";
 import type { Session } from "../../../src/protocol/session.ts";
 import { useClient } from "../../../src/react/hooks.ts";
-import { isLeaveKey, isSendKey } from "../../parts/commands/field-keys.ts";
+import { isSendKey } from "../../parts/commands/field-keys.ts";
 import { Outcome } from "../../parts/commands/outcome.tsx";
+import { useBorrowedFocus } from "../../parts/commands/use-borrowed-focus.ts";
 import { useAct } from "../../parts/use-act.ts";
 import { useWords } from "../../words/words.tsx";
 import { MAX_TEXT } from "../composer.tsx";
@@ -26,8 +27,7 @@ export function EditForm({ message, session, onLeave }: Props) {
   const [text, setText] = useState(message.content);
   // A session that has the floor does not lose it to its own copy: only a copy that replaces it gets the floor.
   const [replaces, setReplaces] = useState(session.state === "active" || session.state === "ducked");
-  const field = useRef<HTMLTextAreaElement>(null);
-  useEffect(() => field.current?.focus(), []);
+  const { borrower, leave, leaveOnEscape } = useBorrowedFocus<HTMLTextAreaElement>(onLeave);
   const isArchived = session.state === "archived";
   const hasContent = text.trim() !== "" || (message.images?.length ?? 0) > 0;
   const send = () =>
@@ -42,20 +42,20 @@ export function EditForm({ message, session, onLeave }: Props) {
     void send();
   };
   const press = (event: KeyboardEvent) => {
-    if (isLeaveKey(event)) return onLeave();
-    if (event.target !== field.current || !isSendKey(event)) return;
+    if (!isSendKey(event)) return;
     event.preventDefault();
     void send();
   };
   return (
-    <form className={styles["edit"]} aria-label={say("message.edit")} onSubmit={submit} onKeyDown={press}>
+    <form className={styles["edit"]} aria-label={say("message.edit")} onSubmit={submit} onKeyDown={leaveOnEscape}>
       <textarea
-        ref={field}
+        ref={borrower}
         rows={3}
         value={text}
         maxLength={MAX_TEXT}
         aria-label={say("message.edited")}
         onChange={({ target }) => setText(target.value)}
+        onKeyDown={press}
       />
       <p className={styles["quiet"]}>{say("message.editwhat")}</p>
       {!isArchived && (
@@ -68,7 +68,7 @@ export function EditForm({ message, session, onLeave }: Props) {
         <button type="submit" disabled={isBusy || !hasContent}>
           {say("message.sendedited")}
         </button>
-        <button type="button" onClick={onLeave}>
+        <button type="button" onClick={leave}>
           {say("cancel")}
         </button>
       </p>

@@ -26,11 +26,7 @@ export function NewSessionForm<Field extends HTMLElement>({ name, yes, make, onL
   const lastCommand = useAct();
   const { act, isBusy } = lastCommand;
   const openSession = useOpenSession();
-  const { borrower, giveBack } = useBorrowedFocus<Field>();
-  const leave = () => {
-    onLeave();
-    giveBack();
-  };
+  const { borrower, leave, leaveOnEscape } = useBorrowedFocus<Field>(onLeave);
   const confirm = (event: FormEvent) => {
     event.preventDefault();
     if (isBusy) return;
@@ -41,16 +37,7 @@ export function NewSessionForm<Field extends HTMLElement>({ name, yes, make, onL
   };
   return (
     <>
-      <form
-        className={styles["fork"]}
-        aria-label={name}
-        onSubmit={confirm}
-        onKeyDown={(event) => {
-          if (event.key !== "Escape") return;
-          event.stopPropagation();
-          leave();
-        }}
-      >
+      <form className={styles["fork"]} aria-label={name} onSubmit={confirm} onKeyDown={leaveOnEscape}>
         {children(borrower)}
         <button type="submit">{yes}</button>
         <button type="button" onClick={leave}>

@@ -1,5 +1,4 @@
 import { type FormEvent, useEffect } from "react";
-import { isLeaveKey } from "../../parts/commands/field-keys.ts";
 import { useBorrowedFocus } from "../../parts/commands/use-borrowed-focus.ts";
 import { useWords } from "../../words/words.tsx";
 import styles from "../session.module.css";
@@ -20,12 +19,8 @@ export function SessionTitle({ draft, ...rest }: Props) {
 /** It takes the focus, and returns it when it is sent or left. */
 function TitleForm({ title, draft, onDraft, onRename }: Props & { draft: string }) {
   const { say } = useWords();
-  const { borrower, giveBack } = useBorrowedFocus<HTMLInputElement>();
+  const { borrower, giveBack, leave, leaveOnEscape } = useBorrowedFocus<HTMLInputElement>(() => onDraft(undefined));
   useEffect(() => borrower.current?.select(), [borrower]);
-  const leave = () => {
-    giveBack();
-    onDraft(undefined);
-  };
   const submit = (event: FormEvent) => {
     event.preventDefault();
     const wanted = draft.trim();
@@ -34,7 +29,7 @@ function TitleForm({ title, draft, onDraft, onRename }: Props & { draft: string 
     onRename(wanted);
   };
   return (
-    <form onSubmit={submit}>
+    <form onSubmit={submit} onKeyDown={leaveOnEscape}>
       <h1 className={styles["hidden"]}>{title}</h1>
       <input
         ref={borrower}
@@ -42,7 +37,6 @@ function TitleForm({ title, draft, onDraft, onRename }: Props & { draft: string 
         value={draft}
         maxLength={256}
         onChange={({ target }) => onDraft(target.value)}
-        onKeyDown={(event) => isLeaveKey(event) && leave()}
       />
       <button type="submit">{say("session.save")}</button>
     </form>

@@ -110,6 +110,7 @@ describePage("copies of a session", (open) => {
     await page.getByRole("button", { name: item, exact: true }).press("Enter");
     const zone = page.getByRole("form", { name: item, exact: true }).getByRole("textbox");
     await hasFocus(zone);
+    await zone.dispatchEvent("keydown", { key: "Escape", isComposing: true });
     await zone.fill("rear");
     await page.getByRole("button", { name: yes, exact: true }).press("Enter");
     const moved = await shownAfter(page, session.id);

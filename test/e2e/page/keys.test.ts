@@ -160,6 +160,10 @@ describePage("the page's keys", (open) => {
     await hasFocus(page.getByLabel("New text of the message"));
     await page.keyboard.press("Escape");
     await hasFocus(edit);
+    await page.keyboard.press("Enter");
+    await page.getByRole("button", { name: "Cancel", exact: true }).press("Escape");
+    await hasFocus(edit);
+    expect(page.url()).toContain(id);
   });
 
   test("a session is renamed, paused and resumed with the keyboard alone, and the focus stays", async () => {
@@ -169,6 +173,9 @@ describePage("the page's keys", (open) => {
     await page.keyboard.press("Enter");
     await hasFocus(page.getByLabel("New title"));
     await page.keyboard.press("Escape");
+    await hasFocus(rename);
+    await page.keyboard.press("Enter");
+    await page.getByRole("button", { name: "Save", exact: true }).press("Escape");
     await hasFocus(rename);
     await page.keyboard.press("Enter");
     await page.keyboard.type("Umbrellas");

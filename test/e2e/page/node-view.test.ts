@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from "vitest";
-import { describePage, shown, startPageNode } from "../../support/browsers/page-stage.ts";
+import { describePage, gone, hasFocus, shown, startPageNode } from "../../support/browsers/page-stage.ts";
 import { keysFile, writeTemporary } from "../../support/clients/callers.ts";
 import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
 import { HookReceiver, webhooksFile } from "../../support/servers/hook-receiver.ts";
@@ -83,11 +83,14 @@ describePage("the node view", (open) => {
     const page = await open(`${own.url}/#/node`);
     await page.getByRole("heading", { name: "Runs (1)" }).waitFor();
     const run = page.getByRole("row", { name: /running .* ann at garage for / });
-    await run.getByRole("button", { name: "Cancel run" }).click();
-    await page
-      .getByRole("group", { name: /End this run/ })
-      .getByRole("button", { name: "Cancel run" })
-      .click();
+    const cancel = run.getByRole("button", { name: "Cancel run" }).first();
+    const question = page.getByRole("group", { name: /End this run/ });
+    await cancel.press("Enter");
+    await question.getByRole("button", { name: "No", exact: true }).press("Enter");
+    await gone(question);
+    await hasFocus(cancel);
+    await page.keyboard.press("Enter");
+    await question.getByRole("button", { name: "Cancel run" }).press("Enter");
     await page.getByText("No run is under way, and none waits.").waitFor();
     expect(await runsOfNode(own)).toEqual([]);
     const failures = page.getByRole("region", { name: "Sessions with a failed turn" }).first();
