@@ -262,12 +262,12 @@ class ChangeWriter {
     if (!budgets && !along) return this.#writeFloor(change);
     this.#db.exec("SAVEPOINT whole");
     let outcome = (budgets && this.usage.count(budgets)) ?? this.#writeFloor(change);
-    if (along && outcome === "done") outcome = this.#writeFloor(along);
-    if (outcome !== "done") {
-      // The remembered rows of the first change are not written.
-      this.#known.forget();
-      this.#db.exec("ROLLBACK TO whole");
+    if (along && outcome === "done") {
+      outcome = this.#writeFloor(along);
+      // The rows of the first change are remembered, and are not written.
+      if (outcome !== "done") this.#known.forget();
     }
+    if (outcome !== "done") this.#db.exec("ROLLBACK TO whole");
     this.#db.exec("RELEASE whole");
     return outcome;
   }
