@@ -11,30 +11,52 @@ process.env["NODE_COMPILE_CACHE"] ??= fileURLToPath(new URL("node_modules/.cache
 
 /** `TEST_ORDER`: the files are shuffled by this seed, as `npm run flakes` does. */
 const ORDER = process.env["TEST_ORDER"];
-/**
- * What takes long begins first, so that no core is idle at the end: beside the simulation, which computes without a
- * pause, the programs of agents, for which most of the time is waited.
- */
+/** What takes long begins first, so that no core is idle at the end. */
 const LONG = [
-  ...["/acp-agent", "/command-agent", "/every-", "/players/", "/simulation/"],
+  ...["/client/browsers", "/acp-agent", "/command-agent", "/every-", "/simulation/"],
   ...["/real-agents/", "/deploy/", "/cluster/", "/page/", "/attacks/"],
+];
+/** What mostly waits, longest first: these files are spread between others that compute. */
+const WAITING = [
+  ...["/players/", "/postgres-contract", "/car.", "/failed-start", "/client/python", "/chat-example", "/drive."],
+  ...["/several-nodes", "/live-views", "/crash/programs", "/agent-switches", "/external-players", "/mqtt/", "/chat."],
+  ...["/inspect.", "/healing.", "/event-source."],
 ];
 
 /**
- * Long files first, and the files of a project that shares its processes last and together: a process is only used again
- * for the next file in line.
+ * Files with processes of their own first, and the files of a project that shares its processes together: a process is
+ * only used again for the next file in line.
  */
-class LongFirst extends BaseSequencer {
+class BusyCores extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    const rank = ({ moduleId, project }: TestSpecification): string => {
-      if (!project.config.isolate) return `shared ${project.name}`;
-      if (ORDER !== undefined) return "";
-      const index = LONG.findIndex((part) => moduleId.includes(part));
-      return String.fromCharCode(48 + (index < 0 ? LONG.length : index));
-    };
     const sorted = ORDER === undefined ? await super.sort(files) : shuffled(files, Number(ORDER));
-    return sorted.sort((one, other) => (rank(one) < rank(other) ? -1 : rank(one) > rank(other) ? 1 : 0));
+    const groups = Map.groupBy(sorted, ({ project }) => (project.config.isolate ? "" : project.name));
+    return [...groups.keys()].sort().flatMap((name) => {
+      const group = groups.get(name)!;
+      if (ORDER !== undefined) return group;
+      return name === "" ? group.toSorted(byPlaceIn(LONG)) : spread(group);
+    });
   }
+}
+
+function placeIn(parts: readonly string[], { moduleId }: TestSpecification): number {
+  const index = parts.findIndex((part) => moduleId.includes(part));
+  return index < 0 ? parts.length : index;
+}
+
+const byPlaceIn = (parts: readonly string[]) => (one: TestSpecification, other: TestSpecification) =>
+  placeIn(parts, one) - placeIn(parts, other);
+
+/** Those that wait, at equal distances among the first two thirds of the others. */
+function spread(files: readonly TestSpecification[]): TestSpecification[] {
+  const waits = (file: TestSpecification) => placeIn(WAITING, file) < WAITING.length;
+  const waiting = files.filter(waits).sort(byPlaceIn(WAITING));
+  const others = files.filter((file) => !waits(file));
+  const gap = (others.length * 2) / (3 * waiting.length);
+  const places = new Map<TestSpecification, number>();
+  for (const [index, file] of others.entries()) places.set(file, index);
+  for (const [index, file] of waiting.entries()) places.set(file, index * gap - 0.5);
+  return files.toSorted((one, other) => places.get(one)! - places.get(other)!);
 }
 
 function shuffled(files: readonly TestSpecification[], seed: number): TestSpecification[] {
@@ -61,7 +83,8 @@ const TALKING = [
   "test/contract/**/*.test.ts",
   "test/docs/**/*.test.ts",
   "test/e2e/*.test.ts",
-  ...["client", "contract", "crash", "doors", "minds", "page", "streams", "watching"].map(
+  "test/unit/failed-start.test.ts",
+  ...["client", "contract", "crash", "doors", "minds", "mqtt", "page", "players", "streams", "watching"].map(
     (name) => `test/e2e/${name}/**/*.test.ts`,
   ),
 ];
@@ -120,7 +143,7 @@ export default defineConfig({
         test: {
           name: "unit",
           include: ["test/*.test.ts", "test/unit/**/*.test.ts"],
-          exclude: [...PROGRAM_TESTS, ...LONG_TESTS],
+          exclude: [...TALKING, ...PROGRAM_TESTS, ...LONG_TESTS],
           ...SHARING,
         },
       },
@@ -158,7 +181,7 @@ export default defineConfig({
     pool: "forks",
     reporters: ["default", new EndOfRun(IS_CI)],
     setupFiles: ["test/support/runner/own-programs.ts", ...(fails ? ["test/support/runner/failing-first-try.ts"] : [])],
-    sequence: { sequencer: LongFirst },
+    sequence: { sequencer: BusyCores },
     // Twice the cores of the machines that check: many tests wait for real processes.
     maxWorkers: 4,
   },
