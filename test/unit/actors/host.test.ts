@@ -118,7 +118,7 @@ test("a commit of text only is published as a checkpoint with the stored length"
   expect(messages).toEqual([{ kind: "checkpoint", ...about, length: 5 }]);
 });
 
-test("the number of floors in memory is limited: the least recently used one is dropped, and later loaded unchanged", async () => {
+test("the number of floors in memory is limited: the oldest that was not used again is dropped, and later loaded unchanged", async () => {
   const { stage, create, rename, expectHolder } = await openTwo();
   // Makes ann's floor the most recently used.
   await rename("ann", "mine");
