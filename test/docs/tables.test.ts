@@ -170,7 +170,7 @@ describe("docs/operate/operations.md", () => {
   });
 
   test.each<[bound: string, ...values: number[]]>([
-    ["commands that wait for one floor", MAX_WAITING_COMMANDS],
+    ["commands that wait for one floor; as many positions of what was spoken besides", MAX_WAITING_COMMANDS],
     ["commands of a floor in one commit", MAX_BATCH],
     ["floors in memory", BOUNDS.activeFloors],
     ["writes that wait for the disk", MAX_WRITES],
