@@ -2,7 +2,6 @@ import type { ServerEvent, ServerEventOf } from "../../src/client/server-event.t
 import type { WrittenState } from "../../src/protocol/event.ts";
 import type { Session } from "../../src/protocol/session.ts";
 import { readState } from "../../src/protocol/written-state.ts";
-import type { FloorPicture } from "../log/floor-picture.ts";
 import type { LogEvent } from "../log/log-event.ts";
 import { eventIndices } from "../log/log-index.ts";
 import type { Look } from "../parts/look.ts";
@@ -71,11 +70,6 @@ export const statesOf = ({
   lifecycle: state,
   activity,
 });
-
-export type ArbiterState = "free" | "held" | "reserved";
-
-export const arbiterState = ({ holder, reserved }: FloorPicture): ArbiterState =>
-  holder ? "held" : reserved ? "reserved" : "free";
 
 const LOOKS: Readonly<Record<string, Look>> = {
   active: "idle",

@@ -1,6 +1,6 @@
 import { data as charts } from "virtual:charts";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
-import { sessionsOn } from "../../src/client/floor-after.ts";
+import { arbiterState, sessionsOn } from "../../src/client/floor-after.ts";
 import type { Session } from "../../src/protocol/session.ts";
 import type { FloorPicture } from "../log/floor-picture.ts";
 import { type Here, useHere } from "../moment/here.tsx";
@@ -15,7 +15,7 @@ import type { Chart } from "./chart.ts";
 import { ChartFigure } from "./chart-figure.tsx";
 import { EventsList } from "./events-list.tsx";
 import styles from "./machine.module.css";
-import { acceptedIn, arbiterState, statesOf } from "./machine-state.ts";
+import { acceptedIn, statesOf } from "./machine-state.ts";
 import { type ChartsProps, chartKeyOf, SessionCharts, useTransitions } from "./session-charts.tsx";
 
 /** The sessions in the list; other sessions are reached from the other views. */

@@ -2,7 +2,7 @@ import type { Client } from "../client/client.ts";
 import { ClientError } from "../client/client-error.ts";
 import { delay } from "../client/delay.ts";
 import type { EventStream } from "../client/event-stream.ts";
-import { type FollowedFloor, floorAfter, UNUSED_FLOOR } from "../client/floor-after.ts";
+import { arbiterState, type FollowedFloor, floorAfter, UNUSED_FLOOR } from "../client/floor-after.ts";
 import { keepLease, type Lease } from "../client/live/lease.ts";
 import { type MessageText, MessageTexts } from "../client/message-texts.ts";
 import type { LoggedServerEvent, ServerEvent } from "../client/server-event.ts";
@@ -112,14 +112,15 @@ export class Stage {
   /** The floor after this many events. */
   #factsAt(end: number): FloorFacts {
     const events = this.floor.slice(0, end);
-    const { holder, ducked, reserved, paused, queued } = events.reduce<FollowedFloor>(floorAfter, UNUSED_FLOOR);
+    const floor = events.reduce<FollowedFloor>(floorAfter, UNUSED_FLOOR);
+    const { holder, ducked, paused, queued } = floor;
     const moveOf = (id: string) => {
       const last = events.findLast((event) => event.type === "session_transition" && event.sessionId === id);
       return last?.type === "session_transition" ? last.data : undefined;
     };
     const heard = [...(holder === undefined ? [] : [holder]), ...ducked];
     return {
-      state: holder !== undefined ? "held" : reserved ? "reserved" : "free",
+      state: arbiterState(floor),
       sessions: [...heard, ...paused, ...queued].length,
       sounding: heard.map((name) => ({ name, level: moveOf(name)?.level })),
       idOf: (name) => {

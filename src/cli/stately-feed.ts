@@ -1,7 +1,14 @@
 import { arbiterMachine } from "../actors/floor/arbiter-machine.ts";
 import { sessionMachine } from "../actors/session/session-machine.ts";
 import type { FloorView } from "../client/answers.ts";
-import { floorAfter, sessionAfter, sessionBefore, sessionsOn, UNUSED_FLOOR } from "../client/floor-after.ts";
+import {
+  arbiterState,
+  floorAfter,
+  sessionAfter,
+  sessionBefore,
+  sessionsOn,
+  UNUSED_FLOOR,
+} from "../client/floor-after.ts";
 import type { ServerEvent, ServerEventOf } from "../client/server-event.ts";
 import type { EventType } from "../protocol/event.ts";
 import type { FloorEventType } from "../protocol/event-logs.ts";
@@ -136,7 +143,7 @@ export class StatelyFeed {
 
   #floorState(): Snapshot {
     const { holder, reserved } = this.#floor;
-    const value = holder !== undefined ? "held" : reserved ? "reserved" : "free";
+    const value = arbiterState(this.#floor);
     return { status: "active", value, context: { floorId: this.#floorId, holder, reserved: reserved?.sessionId } };
   }
 

@@ -38,6 +38,10 @@ export const sessionsOn = ({
   readonly queued: readonly Session[];
 }): Session[] => [...(holder ? [holder] : []), ...ducked, ...paused, ...queued];
 
+/** The state of the machine of a floor's arbiter. `holder`: the session, or its id. */
+export const arbiterState = ({ holder, reserved }: { holder: unknown; reserved?: Reservation | undefined }) =>
+  holder ? "held" : reserved ? "reserved" : "free";
+
 /** A floor on which nothing has happened. */
 export const UNUSED_FLOOR: FollowedFloor = {
   holder: undefined,
