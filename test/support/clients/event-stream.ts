@@ -1,5 +1,5 @@
 import { type ClientRequest, get, type IncomingHttpHeaders, type IncomingMessage } from "node:http";
-import { FrameReader, type StreamEvent } from "./frame-reader.ts";
+import { FrameReader, type StreamEvent, type StreamFrame } from "./frame-reader.ts";
 
 /** A client of event streams that checks the protocol: any deviation fails the test that waits for the stream. */
 export class EventStream {
@@ -15,6 +15,8 @@ export class EventStream {
   ending: "clean" | "cut" | undefined;
   /** Called with each event when it arrives. */
   onEvent: (event: StreamEvent) => void = () => {};
+  /** Called with each frame when it arrives, also with those that are no event. */
+  onFrame: (frame: StreamFrame) => void = () => {};
   #request: ClientRequest;
   #response: IncomingMessage | undefined;
   #fault: Error | undefined;
@@ -29,7 +31,7 @@ export class EventStream {
     this.#request.on("response", (response) => this.#hear(response));
   }
 
-  /** Resolves when the head of the response has arrived, with any status. */
+  /** Resolves when the head of the response has arrived, with any status; 0 means that there is none. */
   static async open(url: string, headers: Record<string, string> = {}): Promise<EventStream> {
     const stream = EventStream.begin(url, headers);
     await stream.#opened.promise;
@@ -112,10 +114,12 @@ export class EventStream {
     response.on("error", () => this.#end("cut"));
     response.on("close", () => this.#end("cut"));
     this.#opened.resolve();
+    this.#tell();
   }
 
   #read(bytes: Uint8Array): void {
     for (const frame of this.#reader.read(bytes)) {
+      this.onFrame(frame);
       if (frame.kind === "comment") this.comments += 1;
       else if (frame.kind === "retry") this.retries.push(frame.ms);
       else if (frame.kind === "place") this.position = frame.id;
@@ -133,6 +137,9 @@ export class EventStream {
   #end(ending: "clean" | "cut"): void {
     if (this.ending) return;
     this.ending = ending;
+    // A killed server cuts the stream; a server that shuts down ends it.
+    if (ending === "clean" && this.events.at(-1)?.type === "bye" && this.#reader.rest !== "")
+      this.#fault ??= new Error(`the stream ended within a frame: ${JSON.stringify(this.#reader.rest)}`);
     this.#opened.resolve();
     this.#tell();
   }

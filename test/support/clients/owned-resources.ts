@@ -35,81 +35,72 @@ export const NOTHING: Things = {
 /** The path of a floor. */
 export const floor = (id: string) => `/floor/${encodeURIComponent(id)}`;
 
-/** Every route that names a resource of an owner, and how it is called. */
-export const ROUTES: [route: string, ask: (caller: Caller, of: Things) => Promise<Answer>][] = [
-  ["POST /session/load", (caller, { session }) => caller.post("/session/load", { sessionId: session })],
-  ["GET /session/{id}", (caller, { session }) => caller.get(`/session/${session}`)],
-  ["PATCH /session/{id}", (caller, { session }) => caller.ask("PATCH", `/session/${session}`, { title: "mine" })],
-  ["DELETE /session/{id}", (caller, { session }) => caller.ask("DELETE", `/session/${session}`)],
-  ["POST /session/{id}/fork", (caller, { session }) => caller.post(`/session/${session}/fork`)],
-  ["POST /session/{id}/move", (caller, { session }) => caller.post(`/session/${session}/move`, { zone: "rear" })],
-  ["POST /session/{id}/rollback", (caller, { session }) => caller.post(`/session/${session}/rollback`)],
+/**
+ * Every route that names a resource of an owner, with a query, and its body: an object, or a text of another type. In
+ * query and body `{session}` stands for the id of that resource.
+ */
+const REQUESTS: [request: string, body?: object | string, type?: string][] = [
+  ["POST /session/load", { sessionId: "{session}" }],
+  ["GET /session/{id}"],
+  ["PATCH /session/{id}", { title: "mine" }],
+  ["DELETE /session/{id}"],
+  ["POST /session/{id}/fork"],
+  ["POST /session/{id}/move", { zone: "rear" }],
+  ["POST /session/{id}/rollback"],
+  ["GET /session/rollback-points?sessionId={session}"],
+  ["POST /context/compress", { sessionId: "{session}" }],
+  ["POST /session/{id}/summarize"],
+  ["POST /session/{id}/mode", { mode: "quick" }],
+  ["POST /session/{id}/schedule", { in: "1h" }],
+  ["GET /session/{id}/export"],
+  ["GET /session/{id}/queue"],
+  ["POST /session/{id}/messages/{messageId}/resend"],
+  ["POST /session/{id}/messages/{messageId}/edit", { content: "mine" }],
   [
-    "GET /session/rollback-points",
-    (caller, { session }) => caller.get(`/session/rollback-points?sessionId=${session}`),
+    "POST /session/import?connectionId={connection}",
+    '{"type":"session","version":1}\n{"type":"end","messages":0}',
+    "application/x-ndjson",
   ],
-  ["POST /context/compress", (caller, { session }) => caller.post("/context/compress", { sessionId: session })],
-  ["POST /session/{id}/summarize", (caller, { session }) => caller.post(`/session/${session}/summarize`)],
-  ["POST /session/{id}/mode", (caller, { session }) => caller.post(`/session/${session}/mode`, { mode: "quick" })],
-  ["POST /session/{id}/schedule", (caller, { session }) => caller.post(`/session/${session}/schedule`, { in: "1h" })],
-  ["GET /session/{id}/export", (caller, { session }) => caller.get(`/session/${session}/export`)],
-  ["GET /session/{id}/queue", (caller, { session }) => caller.get(`/session/${session}/queue`)],
-  [
-    "POST /session/{id}/messages/{messageId}/resend",
-    (caller, { session, message }) => caller.post(`/session/${session}/messages/${message}/resend`),
-  ],
-  [
-    "POST /session/{id}/messages/{messageId}/edit",
-    (caller, { session, message }) => caller.post(`/session/${session}/messages/${message}/edit`, { content: "mine" }),
-  ],
-  [
-    "POST /session/import",
-    (caller, { connection }) =>
-      caller.post(`/session/import?connectionId=${connection}`, undefined, {
-        raw: '{"type":"session","version":1}\n{"type":"end","messages":0}',
-        headers: { "Content-Type": "application/x-ndjson" },
-      }),
-  ],
-  ["GET /session/{id}/messages", (caller, { session }) => caller.get(`/session/${session}/messages`)],
-  [
-    "DELETE /session/{id}/messages/{messageId}",
-    (caller, { session, message }) => caller.ask("DELETE", `/session/${session}/messages/${message}`),
-  ],
-  [
-    "GET /session/{id}/messages/{messageId}/logs",
-    (caller, { session, message }) => caller.get(`/session/${session}/messages/${message}/logs`),
-  ],
-  [
-    "GET /session/{id}/images/{hash}",
-    (caller, { session, image }) => caller.get(`/session/${session}/images/${image}`),
-  ],
-  ...["activate", "pause", "resume", "archive", "stop"].map((verb): (typeof ROUTES)[number] => [
-    `POST /session/{id}/${verb}`,
-    (caller, { session }) => caller.post(`/session/${session}/${verb}`),
-  ]),
-  ["GET /session/{id}/events", (caller, { session }) => caller.get(`/session/${session}/events`)],
-  ["GET /floor/{id}", (caller, of) => caller.get(floor(of.floor))],
-  ["GET /floor/{id}/log", (caller, of) => caller.get(`${floor(of.floor)}/log`)],
-  ["POST /floor/{id}/stop", (caller, of) => caller.post(`${floor(of.floor)}/stop`)],
-  ["POST /floor/{id}/stop-all", (caller, of) => caller.post(`${floor(of.floor)}/stop-all`)],
-  ["PUT /floor/{id}/flags", (caller, of) => caller.ask("PUT", `${floor(of.floor)}/flags`, { emergency: true })],
-  ["PATCH /floor/{id}/flags", (caller, of) => caller.ask("PATCH", `${floor(of.floor)}/flags`, { emergency: true })],
-  ["POST /floor/{id}/what-if", (caller, of) => caller.post(`${floor(of.floor)}/what-if`, { agentId: "phone" })],
-  [
-    "POST /floor/{id}/replay",
-    (caller, of) =>
-      caller.post(`${floor(of.floor)}/replay`, undefined, {
-        raw: "agents: [{ name: phone }]",
-        headers: { "Content-Type": "application/yaml" },
-      }),
-  ],
-  ["GET /floor/{id}/events", (caller, of) => caller.get(`${floor(of.floor)}/events`)],
-  ["POST /runs/{id}/cancel", (caller, { run }) => caller.post(`/runs/${run}/cancel`)],
-  ["POST /message", (caller, { session }) => caller.post("/message", { type: "abort", sessionId: session })],
-  ["POST /session/create", (caller, { connection }) => caller.post("/session/create", { connectionId: connection })],
-  ["GET /api/chat/{id}/stream", (caller, { session }) => caller.get(`/api/chat/${session}/stream`)],
-  ["DELETE /api/chat/{id}/stream", (caller, { session }) => caller.ask("DELETE", `/api/chat/${session}/stream`)],
+  ["GET /session/{id}/messages"],
+  ["DELETE /session/{id}/messages/{messageId}"],
+  ["GET /session/{id}/messages/{messageId}/logs"],
+  ["GET /session/{id}/images/{hash}"],
+  ["POST /session/{id}/activate"],
+  ["POST /session/{id}/pause"],
+  ["POST /session/{id}/resume"],
+  ["POST /session/{id}/archive"],
+  ["POST /session/{id}/stop"],
+  ["GET /session/{id}/events"],
+  ["GET /floor/{id}"],
+  ["GET /floor/{id}/log"],
+  ["POST /floor/{id}/stop"],
+  ["POST /floor/{id}/stop-all"],
+  ["PUT /floor/{id}/flags", { emergency: true }],
+  ["PATCH /floor/{id}/flags", { emergency: true }],
+  ["POST /floor/{id}/what-if", { agentId: "phone" }],
+  ["POST /floor/{id}/replay", "agents: [{ name: phone }]", "application/yaml"],
+  ["GET /floor/{id}/events"],
+  ["POST /runs/{id}/cancel"],
+  ["POST /message", { type: "abort", sessionId: "{session}" }],
+  ["POST /session/create", { connectionId: "{connection}" }],
+  ["GET /api/chat/{id}/stream"],
+  ["DELETE /api/chat/{id}/stream"],
 ];
+
+/** The same routes, and how they are called. */
+export const ROUTES = REQUESTS.map(([request, body, type]) => {
+  const [method, path] = request.split(" ") as [string, string];
+  const ask = (caller: Caller, of: Things): Promise<Answer> => {
+    const id = path.startsWith("/floor/") ? of.floor : path.startsWith("/runs/") ? of.run : of.session;
+    const ids: Record<string, string> = { ...of, id, messageId: of.message, hash: of.image };
+    const fill = (text: string) => text.replaceAll(/\{(\w+)\}/g, (_, name) => encodeURIComponent(ids[name]!));
+    if (type !== undefined) {
+      return caller.post(fill(path), undefined, { raw: String(body), headers: { "Content-Type": type } });
+    }
+    return caller.ask(method, fill(path), body && JSON.parse(fill(JSON.stringify(body))));
+  };
+  return [request.split("?")[0]!, ask] as const;
+});
 
 /** Answers besides 404 that mean that nothing is there. */
 export const NOTHING_THERE = /^$|"deleted":false|"aborted":false/;

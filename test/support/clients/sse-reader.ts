@@ -1,64 +1,48 @@
-import { type ClientRequest, type IncomingHttpHeaders, type IncomingMessage, request } from "node:http";
-import { PATIENCE_MS } from "../runner/patience.ts";
-import { FrameReader, type StreamEvent, type StreamFrame } from "./frame-reader.ts";
+import type { IncomingHttpHeaders } from "node:http";
+import { within } from "../runner/within.ts";
+import { EventStream } from "./event-stream.ts";
+import type { StreamEvent, StreamFrame } from "./frame-reader.ts";
 
 export type EventMatch = string | ((event: StreamEvent) => boolean);
 
-/** One event stream, read strictly by the contract. */
+/** One event stream, whose events a test takes one after the other. */
 export class SseReader {
-  readonly status: number;
-  readonly headers: IncomingHttpHeaders;
-  /** All events so far. */
+  /** All frames so far. */
   readonly frames: StreamFrame[] = [];
-  readonly #request: ClientRequest;
-  readonly #response: IncomingMessage;
-  /** Events that no test has asked for yet. */
-  readonly #waiting: StreamEvent[] = [];
-  readonly #reader = new FrameReader();
-  #fault: Error | undefined;
-  #isOver = false;
-  #wake: (() => void) | undefined;
+  readonly #stream: EventStream;
+  /** The number of events that a test has asked for. */
+  #taken = 0;
 
-  private constructor(sent: ClientRequest, response: IncomingMessage) {
-    this.#request = sent;
-    this.#response = response;
-    this.status = response.statusCode ?? 0;
-    this.headers = response.headers;
-    response.on("data", (bytes: Buffer) => this.#read(bytes));
-    response.on("end", () => {
-      // A killed server cuts the stream; a server that shuts down ends it.
-      const hasSaidBye = this.events.at(-1)?.type === "bye";
-      if (hasSaidBye && this.#reader.rest !== "")
-        this.#fail(new Error(`the stream ended within a frame: ${JSON.stringify(this.#reader.rest)}`));
-      this.#end();
-    });
-    response.on("error", () => this.#end());
-    response.on("close", () => this.#end());
+  private constructor(stream: EventStream) {
+    this.#stream = stream;
+    stream.onFrame = (frame) => this.frames.push(frame);
   }
 
   /** Open a stream; resolves when its head has arrived. */
-  static open(url: string, headers: Record<string, string> = {}): Promise<SseReader> {
-    return new Promise((resolve, reject) => {
-      const sent = request(url, { agent: false, headers: { Accept: "text/event-stream", ...headers } });
-      sent.on("response", (response) => resolve(new SseReader(sent, response)));
-      sent.on("error", reject);
-      sent.end();
-    });
+  static async open(url: string, headers: Record<string, string> = {}): Promise<SseReader> {
+    const stream = EventStream.begin(url, headers);
+    const reader = new SseReader(stream);
+    await stream.until(({ status, ending }) => status > 0 || ending !== undefined);
+    if (reader.status === 0) throw new Error(`there is no answer from ${url}`);
+    return reader;
+  }
+
+  get status(): number {
+    return this.#stream.status;
+  }
+
+  get headers(): IncomingHttpHeaders {
+    return this.#stream.headers;
   }
 
   /** All events that arrived so far, including those already returned. */
-  get events(): StreamEvent[] {
-    return this.frames.flatMap((frame) => (frame.kind === "event" ? [frame.event] : []));
+  get events(): readonly StreamEvent[] {
+    return this.#stream.events;
   }
 
   /** The `id` with which a client would reconnect. */
   get lastEventId(): string | undefined {
-    let last: string | undefined;
-    for (const frame of this.frames) {
-      if (frame.kind === "place") last = frame.id;
-      else if (frame.kind === "event") last = frame.event.id ?? last;
-    }
-    return last;
+    return this.#stream.position;
   }
 
   /** The next event. */
@@ -72,7 +56,7 @@ export class SseReader {
     const isIt = typeof match === "string" ? (event: StreamEvent) => event.type === match : match;
     const came: StreamEvent[] = [];
     for (;;) {
-      const event = await this.#take(() => `an event like ${match}`, came);
+      const event = await this.#take(`an event like ${match}`, came);
       if (!event) throw new Error(`the stream ended before an event like ${match}; ${tell(came)}`);
       came.push(event);
       if (isIt(event)) return came;
@@ -95,65 +79,27 @@ export class SseReader {
   async end(): Promise<StreamEvent[]> {
     const came: StreamEvent[] = [];
     for (;;) {
-      const event = await this.#take(() => "the end", came);
+      const event = await this.#take("the end", came);
       if (!event) return came;
       came.push(event);
     }
   }
 
-  /** Close the connection. Resolves when it is closed on this side. */
-  close(): Promise<void> {
-    const closed = new Promise<void>((resolve) => {
-      if (this.#response.closed) resolve();
-      else this.#response.once("close", resolve);
-    });
-    this.#request.destroy();
-    return closed;
+  /** Close the connection. Resolves when it is closed on this side; rejects if the stream violated the protocol. */
+  async close(): Promise<void> {
+    this.#stream.cut();
+    await this.#stream.over();
   }
 
   /** The next event, or undefined at the end. What is no event, such as a heartbeat, does not make the wait longer. */
-  async #take(what: () => string, came: readonly StreamEvent[]): Promise<StreamEvent | undefined> {
-    let isLate = false;
-    const late = setTimeout(() => {
-      isLate = true;
-      this.#wake?.();
-    }, PATIENCE_MS);
-    try {
-      for (;;) {
-        if (this.#fault) throw this.#fault;
-        const event = this.#waiting.shift();
-        if (event) return event;
-        if (this.#isOver) return undefined;
-        if (isLate) throw new Error(`waited in vain for ${what()}; ${tell(came)}`);
-        await new Promise<void>((resolve) => {
-          this.#wake = resolve;
-        });
-      }
-    } finally {
-      clearTimeout(late);
-    }
-  }
-
-  #read(bytes: Uint8Array): void {
-    try {
-      for (const frame of this.#reader.read(bytes)) {
-        this.frames.push(frame);
-        if (frame.kind === "event") this.#waiting.push(frame.event);
-      }
-      this.#wake?.();
-    } catch (error) {
-      this.#fail(error as Error);
-    }
-  }
-
-  #fail(error: Error): void {
-    this.#fault ??= error;
-    this.#wake?.();
-  }
-
-  #end(): void {
-    this.#isOver = true;
-    this.#wake?.();
+  async #take(what: string, came: readonly StreamEvent[]): Promise<StreamEvent | undefined> {
+    const isThere = ({ events, ending }: EventStream) => events.length > this.#taken || ending !== undefined;
+    await within(what, this.#stream.until(isThere)).catch(({ message }) => {
+      throw new Error(`${message}; ${tell(came)}`);
+    });
+    const event = this.events[this.#taken];
+    if (event) this.#taken += 1;
+    return event;
   }
 }
 
