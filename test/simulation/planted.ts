@@ -1,6 +1,6 @@
 import type { ServerResponse } from "node:http";
 import type { SessionContext } from "../../src/actors/session/session-context.ts";
-import type { Bus, Listener, Subscription, Unsubscribe } from "../../src/bus/bus.ts";
+import type { Bus } from "../../src/bus/bus.ts";
 import type { AgentEntry, Catalog } from "../../src/config/catalog/catalog.ts";
 import type { LogEntry } from "../../src/protocol/event.ts";
 import type { CommandId } from "../../src/protocol/ids.ts";
@@ -8,6 +8,7 @@ import type { Command } from "../../src/protocol/internal/command.ts";
 import type { CommitOutcome, FloorChange, LogSlice } from "../../src/store/store.ts";
 import { DatabaseTime } from "../../src/system/database-time.ts";
 import { MemoryStore } from "../support/stores/memory-store.ts";
+import { withMethods } from "../support/stores/temporary-store.ts";
 import type { Staging } from "./world.ts";
 
 interface Planted extends Staging {
@@ -73,7 +74,7 @@ export const PLANTED: Record<string, Planted> = {
   "lets readers go live before the bus has acknowledged": {
     theme: "busy",
     foundBy: 3,
-    seams: { gatewayBus: (bus) => new HastyBus(bus) },
+    seams: { gatewayBus: hasty },
   },
 
   "counts every session that a returning client does not name, and that has ended, as told": {
@@ -187,40 +188,12 @@ function asCurrent(command: Command, memory: MemoryStore): Command {
   return command.type === "run.still" ? { ...command, attempt } : { ...command, attempt, n: run.reported + 1 };
 }
 
-/** It reports a subscription before it takes effect. */
-class HastyBus implements Bus {
-  readonly #bus: Bus;
-
-  constructor(bus: Bus) {
-    this.#bus = bus;
-  }
-
-  async subscribe(topic: string, listener: Listener): Promise<Subscription> {
-    const subscribed = this.#bus.subscribe(topic, listener).catch(() => undefined);
-    return { end: () => void subscribed.then((subscription) => subscription?.end()) };
-  }
-
-  publish(topic: string, message: Uint8Array): Promise<void> {
-    return this.#bus.publish(topic, message);
-  }
-
-  hasSubscribers(topic: string): boolean {
-    return this.#bus.hasSubscribers(topic);
-  }
-
-  isAway(topic?: string): boolean {
-    return this.#bus.isAway(topic);
-  }
-
-  onAway(listener: () => void): Unsubscribe {
-    return this.#bus.onAway(listener);
-  }
-
-  onRecovered(listener: () => void): Unsubscribe {
-    return this.#bus.onRecovered(listener);
-  }
-
-  close(): Promise<void> {
-    return this.#bus.close();
-  }
+/** A bus that reports a subscription before it takes effect. */
+function hasty(bus: Bus): Bus {
+  return withMethods(bus, {
+    subscribe: async (topic, listener) => {
+      const subscribed = bus.subscribe(topic, listener).catch(() => undefined);
+      return { end: () => void subscribed.then((subscription) => subscription?.end()) };
+    },
+  });
 }
