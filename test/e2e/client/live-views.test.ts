@@ -31,20 +31,7 @@ describe("a live session", () => {
     expect(later.messages.map(({ content }) => content)).toEqual(stored.map(({ content }) => content));
   });
 
-  test("a live session shows a pending question until it is answered, also to a view that opens later", async () => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("general");
-    const stream = await ann.follow(id);
-    await accepted(ann.say(id, "ask"));
-    await stream.find("user_question_request");
-    const live = new LiveSession(client, id);
-    const { interactions } = await until(live, ({ interactions }) => interactions.length === 1);
-    const { requestId } = interactions[0]!;
-    await accepted(ann.send({ type: "user_question_response", sessionId: id, requestId, response: "a" }));
-    await until(live, (view) => view.interactions.length === 0 && view.session?.activity === "idle");
-  });
-
-  test("a live session loses a withdrawn message, keeps the question of the run, and sees a waiting message begin", async () => {
+  test("a live session shows a pending question until it is answered, also if it opens later; it loses a withdrawn message, keeps the question of the run, and sees a waiting message begin", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("stacker");
     const stream = await ann.follow(id);
@@ -65,6 +52,7 @@ describe("a live session", () => {
     const begun = ({ content, status }: { content: string; status: string }) =>
       content === "nod" && status === "success";
     await until(live, ({ messages }) => messages.some(begun));
+    await until(live, (view) => view.interactions.length === 0 && view.session?.activity === "idle");
   });
 
   test("a live session shows of each message what the server keeps of it when the session ends while turns wait", async () => {

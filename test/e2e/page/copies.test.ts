@@ -33,8 +33,8 @@ async function shownAfter(page: Page, former: string): Promise<string> {
 }
 
 describePage("copies of a session", (open) => {
-  test("an edited message is sent in a copy that replaces the session", async () => {
-    const { ann, session, page } = await openMade(open, talked("hello", "nod"));
+  test("an edited message is sent in a copy that replaces the session, and not by keys of an input method; if the floor is refused, the reason is beside its field, which keeps the text", async () => {
+    const { ann, session, page } = await openMade(open, talked("hello", "nod"), { expected: /409/ });
     await ofUser(page, "hello").getByRole("button", { name: "Edit" }).click();
     const field = page.getByLabel("New text of the message");
     await expect.poll(() => field.inputValue()).toBe("hello");
@@ -42,6 +42,22 @@ describePage("copies of a session", (open) => {
     await gone(field);
     await ofUser(page, "hello").getByRole("button", { name: "Edit" }).press("Enter");
     await field.fill("nod twice");
+    for (const key of ["Enter", "Escape"]) {
+      // The second as Safari sends it, after the composition.
+      await field.dispatchEvent("keydown", { key, isComposing: true });
+      await field.dispatchEvent("keydown", { key, keyCode: 229 });
+    }
+    expect(await field.inputValue()).toBe("nod twice");
+    const replaces = page.getByLabel("The copy takes the place of this session, which is archived");
+    await replaces.uncheck();
+    await page.getByRole("button", { name: "Send in a copy", exact: true }).click();
+    const alert = page.getByRole("form", { name: "Edit" }).getByRole("alert");
+    await alert.getByText("General has the same priority and came first.").waitFor();
+    await alert.getByText("Why").click();
+    await alert.getByText("equal_priority").waitFor();
+    await expect.poll(() => field.inputValue()).toBe("nod twice");
+    expect((await ann.see(session.id)).state).toBe("active");
+    await replaces.check();
     await field.press("Enter");
     const copy = await shownAfter(page, session.id);
     await messagesOn(page).getByText("nod twice").waitFor();
@@ -49,37 +65,6 @@ describePage("copies of a session", (open) => {
     await expect.poll(() => page.getByRole("article", { name: "User" }).count()).toBe(1);
     expect(await ann.see(session.id)).toMatchObject({ state: "archived", replacedBy: copy });
     expect(await ann.see(copy)).toMatchObject({ state: "active", origin: { by: "edit" } });
-  });
-
-  test("keys of an input method neither send an edited message nor close its field", async () => {
-    const { session, page } = await openMade(open, talked("hello"));
-    await ofUser(page, "hello").getByRole("button", { name: "Edit" }).click();
-    const field = page.getByLabel("New text of the message");
-    await field.fill("你好");
-    for (const key of ["Enter", "Escape"]) {
-      // The second as Safari sends it, after the composition.
-      await field.dispatchEvent("keydown", { key, isComposing: true });
-      await field.dispatchEvent("keydown", { key, keyCode: 229 });
-    }
-    expect(await field.inputValue()).toBe("你好");
-    await field.press("Enter");
-    await shownAfter(page, session.id);
-    await expect.poll(() => page.getByRole("article", { name: "User" }).count()).toBe(1);
-    await ofUser(page, "你好").waitFor();
-  });
-
-  test("an edit for which the floor is refused shows the reason beside its field, and keeps the text", async () => {
-    const { ann, session, page } = await openMade(open, talked("hello"), { expected: /409/ });
-    await ofUser(page, "hello").getByRole("button", { name: "Edit" }).click();
-    await page.getByLabel("The copy takes the place of this session, which is archived").uncheck();
-    await page.getByLabel("New text of the message").fill("nod");
-    await page.getByRole("button", { name: "Send in a copy", exact: true }).click();
-    const alert = page.getByRole("form", { name: "Edit" }).getByRole("alert");
-    await alert.getByText("General has the same priority and came first.").waitFor();
-    await alert.getByText("Why").click();
-    await alert.getByText("equal_priority").waitFor();
-    await expect.poll(() => page.getByLabel("New text of the message").inputValue()).toBe("nod");
-    expect((await ann.see(session.id)).state).toBe("active");
   });
 
   test("a session is copied up to a message, or completely, and stays unchanged", async () => {
@@ -103,7 +88,7 @@ describePage("copies of a session", (open) => {
     expect((await ann.see(session.id)).state).toBe("active");
   });
 
-  test("a session moves to another zone of its user, and the page goes with it", async () => {
+  test("a session moves to another zone of its user, and the page goes with it; one that another client moves leads to the one in which it goes on", async () => {
     const [more, item, yes] = ["会话的更多操作", "移到其他区域", "移动"] as const;
     const { ann, session, page } = await openMade(open, talked("hello"), { locale: "zh-CN" });
     await page.getByRole("button", { name: more, exact: true }).press("Enter");
@@ -117,21 +102,17 @@ describePage("copies of a session", (open) => {
     await page.getByRole("article").getByText("Hello there.", { exact: true }).waitFor();
     expect(await ann.see(moved)).toMatchObject({ zone: "rear", state: "active" });
     expect(await ann.see(session.id)).toMatchObject({ state: "archived", replacedBy: moved });
-  });
-
-  test("a session that another client moves leads to the one in which it goes on", async () => {
-    const { ann, session, page } = await openMade(open, talked("hello"), { locale: "zh-CN" });
-    await page.getByRole("article").getByText("Hello there.", { exact: true }).waitFor();
-    const { body } = await ann.node.post(`/session/${session.id}/move`, { zone: "rear" });
+    const { body } = await ann.node.post(`/session/${moved}/move`, { zone: "front" });
     await page.getByRole("link", { name: "它在另一个会话中继续。" }).click();
-    expect(await shownAfter(page, session.id)).toBe(body.session.id);
+    expect(await shownAfter(page, moved)).toBe(body.session.id);
     await page.getByRole("article").getByText("Hello there.", { exact: true }).waitFor();
   });
 
-  test("a session is copied for another agent of its catalogue", async () => {
+  test("a session is copied for another agent of its catalogue; a refusal shows the reason where the agent was chosen", async () => {
     const words = ["More for this session", "Copy the session", "Agent of the copy", "Make the copy"] as const;
     const [more, item, label, yes] = words;
-    const { ann, session, page } = await openMade(open, talked("hello"));
+    const { ann, session, page } = await openMade(open, talked("hello"), { expected: /404/ });
+    await page.route("**/fork", (route) => route.continue({ postData: JSON.stringify({ agentId: "nobody" }) }));
     const opener = page.getByRole("button", { name: more, exact: true });
     const agent = page
       .getByRole("form", { name: item, exact: true })
@@ -151,23 +132,16 @@ describePage("copies of a session", (open) => {
     await page.keyboard.press("Tab");
     await hasFocus(page.getByRole("button", { name: yes, exact: true }));
     await page.keyboard.press("Enter");
+    await page.getByRole("alert").getByText("Invalid agent ID: nobody").waitFor();
+    await expect.poll(() => agent.inputValue()).toBe("planner");
+    expect((await ann.see(session.id)).state).toBe("active");
+    await page.unroute("**/fork");
+    await page.getByRole("button", { name: yes, exact: true }).click();
     const copy = await shownAfter(page, session.id);
     await page.getByRole("article").getByText("Hello there.", { exact: true }).waitFor();
     await gone(agent);
     expect(await ann.see(copy)).toMatchObject({ agentId: "planner", origin: { by: "fork", sessionId: session.id } });
     expect(await ann.see(session.id)).toMatchObject({ agentId: "general", state: "active" });
-  });
-
-  test("a refused copy for an agent shows the reason where the agent was chosen", async () => {
-    const { ann, session, page } = await openMade(open, talked("hello"), { expected: /404/ });
-    await page.route("**/fork", (route) => route.continue({ postData: JSON.stringify({ agentId: "nobody" }) }));
-    await page.getByRole("button", { name: "More for this session", exact: true }).click();
-    await page.getByRole("button", { name: "Copy the session", exact: true }).click();
-    await page.getByLabel("Agent of the copy").selectOption("planner");
-    await page.getByRole("button", { name: "Make the copy", exact: true }).click();
-    await page.getByRole("alert").getByText("Invalid agent ID: nobody").waitFor();
-    await expect.poll(() => page.getByLabel("Agent of the copy").inputValue()).toBe("planner");
-    expect((await ann.see(session.id)).state).toBe("active");
   });
 
   test("the choice of agents has the session's own even if its catalogue lost it, and says which are unavailable", async () => {

@@ -12,7 +12,7 @@ const keyless = { name: "keyless", adapter: { kind: "ai-sdk", provider: "openai"
 const node = await startPageNode({ agents: [...E2E_AGENTS, keyless] });
 
 describePage("the page's failures", (open) => {
-  test("a failed turn says why in Chinese, with the server's own words, in the session and in the log", async () => {
+  test("a failed turn says why in Chinese, with the server's own words, in the session and in the log, and its agent is not available", async () => {
     const session = await new E2eClient(node).hold("keyless");
     const page = await open(addressOf(node, "session", session), { locale: "zh-CN" });
     await page.getByLabel("说点什么").fill("go");
@@ -28,22 +28,17 @@ describePage("the page's failures", (open) => {
     await page.getByRole("button", { name: "English" }).click();
     const own = page.getByRole("region", { name: "Log" }).getByText("This agent has no key for its model's provider.");
     await expect.poll(() => own.first().textContent()).not.toContain("拒绝");
+    await page.goto(addressOf(node, "floor", session));
+    const agents = page.getByRole("region", { name: "Agents" });
+    await shown(agents.getByRole("button", { name: /^Keyless/ }).getByText("Not available"));
+    expect(await agents.getByRole("button", { name: /^Music/ }).innerText()).not.toContain("Not available");
+    await page.goto(addressOf(node, "session", session));
+    await page.getByText("Not available").waitFor();
   });
 
-  test("a refused command says why in the page's language, also after that changes", async () => {
+  test("a refused command and a file that cannot be read say why in the page's language, by the page and by the server, also after the language changes", async () => {
     const session = await new E2eClient(node).hold("general");
-    const page = await open(addressOf(node, "session", session), { expected: /409/, locale: "zh-CN" });
-    await node.post("/message", { type: "chat", sessionId: session.id, content: "hello" });
-    await page.getByRole("button", { name: "生成摘要", exact: true }).click();
-    const own = "This agent writes no summaries: its entry has no summary.";
-    await page.getByRole("alert").getByText(`会话的当前状态不允许此操作。（${own}）`, { exact: true }).waitFor();
-    await page.getByRole("button", { name: "English" }).click();
-    await page.getByRole("alert").getByText(own, { exact: true }).waitFor();
-  });
-
-  test("a file that cannot be read is refused in Chinese, by the page and by the server", async () => {
-    const session = await new E2eClient(node).hold("music");
-    const page = await open(addressOf(node, "session", session), { expected: /400/, locale: "zh-CN" });
+    const page = await open(addressOf(node, "session", session), { expected: /40[09]/, locale: "zh-CN" });
     const choose = async (button: string, text: string) => {
       const chooser = page.waitForEvent("filechooser");
       await page.getByRole("button", { name: button }).click();
@@ -53,6 +48,12 @@ describePage("the page's failures", (open) => {
     await page.getByRole("alert").getByText("无法打开：文件不是 JSON。").waitFor();
     await choose("导入…", "no history\n");
     await shown(page.getByRole("alert").getByText(/^请求的格式有误。（Line 1 of the import: .+）$/));
+    await node.post("/message", { type: "chat", sessionId: session.id, content: "hello" });
+    await page.getByRole("button", { name: "生成摘要", exact: true }).click();
+    const own = "This agent writes no summaries: its entry has no summary.";
+    await page.getByRole("alert").getByText(`会话的当前状态不允许此操作。（${own}）`, { exact: true }).waitFor();
+    await page.getByRole("button", { name: "English" }).click();
+    await page.getByRole("alert").getByText(own, { exact: true }).waitFor();
   });
 
   test("a link with a wrong id of a floor or a session says what is wrong, and leads on", async () => {

@@ -1,13 +1,11 @@
-import type { Locator, Page } from "playwright-core";
+import type { Locator } from "playwright-core";
 import { expect, onTestFinished, test } from "vitest";
 import { createClient } from "../../../src/client/client.ts";
-import { addressOf, connected, describePage, startPageNode } from "../../support/browsers/page-stage.ts";
-import { keysFile, writeTemporary } from "../../support/clients/callers.ts";
+import { buildPage } from "../../support/browsers/built-page.ts";
+import { addressOf, connected, describePage, signIn, startPageNode } from "../../support/browsers/page-stage.ts";
+import { keyOf, startGuarded } from "../../support/clients/callers.ts";
 import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
 import { CuttingProxy } from "../../support/networks/cutting-proxy.ts";
-
-const KEY = "ann-key-0123456789abcdef0123456789";
-const BOBS_KEY = "bob-key-0123456789abcdef0123456789";
 
 const node = await startPageNode();
 
@@ -49,18 +47,12 @@ describePage("the page's frame", (open) => {
     await expect.poll(() => page.locator("html").getAttribute("lang")).toBe("zh-CN");
   });
 
-  test("the page is Chinese in a Chinese browser, and switches the language without a reload", async () => {
-    const page = await open(node.url, { locale: "zh-CN" });
+  test("the page follows the browser's language and the system's theme until others are chosen, without a reload, and remembers the choice", async () => {
+    const page = await open(node.url, { locale: "zh-CN", colorScheme: "dark" });
     await page.getByRole("heading", { name: "谁拥有发言权，为什么", exact: true }).waitFor();
     await expect.poll(() => page.locator("html").getAttribute("lang")).toBe("zh-CN");
     await page.getByRole("button", { name: "English" }).click();
     await page.getByRole("heading", { name: "Who has the floor, and why", exact: true }).waitFor();
-    await page.reload();
-    await page.getByRole("heading", { name: "Who has the floor, and why", exact: true }).waitFor();
-  });
-
-  test("the page follows the system's theme until another is chosen, and remembers the choice", async () => {
-    const page = await open(node.url, { colorScheme: "dark" });
     const ground = () => page.evaluate<string>("getComputedStyle(document.documentElement).backgroundColor");
     await expect.poll(() => ground()).toBe("rgb(14, 20, 26)");
     const scrollBars = () => page.evaluate<string>("getComputedStyle(document.documentElement).scrollbarColor");
@@ -68,7 +60,7 @@ describePage("the page's frame", (open) => {
     await page.getByRole("button", { name: "Switch to light colours" }).click();
     await expect.poll(() => ground()).toBe("rgb(243, 245, 247)");
     await page.reload();
-    await connected(page);
+    await page.getByRole("heading", { name: "Who has the floor, and why", exact: true }).waitFor();
     await expect.poll(() => ground()).toBe("rgb(243, 245, 247)");
   });
 
@@ -197,33 +189,22 @@ describePage("the page's frame", (open) => {
     await expect.poll(connections).toBe(1);
   });
 
-  test("the page asks for a required token, keeps it from its scripts, and deletes it at the sign-out", async () => {
-    const guarded = await guard();
-    const page = await open(guarded.url, { expected: /401/ });
+  test("the page asks for a required token, keeps it from its scripts, and deletes it at the sign-out; each view says that a floor belongs to another user, and links to the visible ones", async () => {
+    const { node: guarded, bob } = await startGuarded({ pageFolder: await buildPage() }, onTestFinished);
+    await bob.post("/session/create", { agentId: "music", userId: "bob", activate: true });
+    const page = await open(guarded.url, { expected: /40[14]/ });
     await page.getByLabel("Token").fill("not-the-key-0123456789abcdef");
     await page.getByRole("button", { name: "Sign in" }).click();
     await page.getByText("The server does not accept this token.").waitFor();
-    await signIn(page);
+    await signIn(page, keyOf("ann"));
+    await connected(page);
     await page.getByRole("heading", { name: "Who has the floor, and why", exact: true }).waitFor();
     const kept = await page.evaluate<string>(
       "document.cookie + JSON.stringify({ ...localStorage, ...sessionStorage })",
     );
-    expect(kept).not.toContain(KEY);
+    expect(kept).not.toContain(keyOf("ann"));
     await page.reload();
     await connected(page);
-    await page.getByRole("button", { name: "Sign out" }).click();
-    await page.getByLabel("Token").waitFor();
-    await page.reload();
-    await page.getByLabel("Token").waitFor();
-    await expect.poll(() => page.getByRole("button", { name: "Sign out" }).count()).toBe(0);
-  });
-
-  test("each view says that a floor belongs to another user, and links to the visible ones", async () => {
-    const guarded = await guard();
-    const headers = { authorization: `Bearer ${BOBS_KEY}` };
-    await guarded.post("/session/create", { agentId: "music", userId: "bob", activate: true }, { headers });
-    const page = await open(`${guarded.url}/#/floor/u%3Abob`, { expected: /40[14]/ });
-    await signIn(page, /Refused|Connected/);
     for (const view of ["floor", "session", "machine", "timeline", "sequence"]) {
       await page.goto(`${guarded.url}/#/${view}/u%3Abob`);
       await page.locator(`nav [aria-current][href*="${view}"]`).waitFor();
@@ -231,6 +212,11 @@ describePage("the page's frame", (open) => {
     }
     await page.getByRole("link", { name: "Choose another floor" }).click();
     await page.getByText("No floor was used yet. Open one, and start a session on it.").waitFor();
+    await page.getByRole("button", { name: "Sign out" }).click();
+    await page.getByLabel("Token").waitFor();
+    await page.reload();
+    await page.getByLabel("Token").waitFor();
+    await expect.poll(() => page.getByRole("button", { name: "Sign out" }).count()).toBe(0);
   });
 
   test("every view announces new decisions to screen readers, at most one in two seconds, and none from before the page was opened", async () => {
@@ -296,20 +282,3 @@ describePage("the page's frame", (open) => {
     expect(music.floorId).toBe(`u:${ann.userId}`);
   });
 });
-
-/** A node that requires a sign-in, with two users. */
-async function guard() {
-  const keys = [
-    { owner: "ann", key: KEY },
-    { owner: "bob", key: BOBS_KEY },
-  ];
-  const file = await writeTemporary("keys.yaml", keysFile(keys), onTestFinished);
-  const guarded = await startPageNode({ settings: { INTERLOCK_AUTH: `keys:${file}` } }, onTestFinished);
-  return guarded;
-}
-
-async function signIn(page: Page, status: string | RegExp = "Connected"): Promise<void> {
-  await page.getByLabel("Token").fill(KEY);
-  await page.getByRole("button", { name: "Sign in" }).click();
-  await page.getByRole("status").getByText(status).waitFor();
-}

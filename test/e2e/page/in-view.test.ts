@@ -131,15 +131,4 @@ describePage("what a view shows last", (open) => {
     expect(x + width).toBeLessThan(row.x + row.width);
     expect(row.width).toBeGreaterThan(1_200);
   });
-
-  test("the machine view says that a session is unknown, and names none in its place", async () => {
-    const gil = new E2eClient(node);
-    const session = await gil.hold("general");
-    const page = await open(addressOf(node, "machine", { ...session, id: "nowhere" }), { expected: /404/ });
-    await page.getByText("There is no such session, or it is not yours.").waitFor();
-    const choice = page.getByLabel("Session whose machine is shown");
-    await expect.poll(() => choice.locator("option:checked").innerText()).toBe("Choose a session");
-    await choice.selectOption(session.id);
-    await page.getByRole("button", { name: "session.archive" }).waitFor();
-  });
 });

@@ -116,7 +116,7 @@ describePage("the machine view", (open) => {
     await expect.poll(() => page.getByRole("button", { name: "Send" }).count()).toBe(0);
   });
 
-  test("the machine view explains a missing floor, a missing session and another owner's session", async () => {
+  test("the machine view explains a missing floor, a missing session and another owner's session, and names no session in its place", async () => {
     const page = await open(`${node.url}/#/machine`, { expected: /404/ });
     await page.getByText("Choose a floor above to see its machines at work.").waitFor();
     await page.goto(addressOf(node, "machine", { floorId: "u:nobody-yet" }));
@@ -124,5 +124,12 @@ describePage("the machine view", (open) => {
     await expect.poll(() => litIn(page, "Floor, arbiter:")).toBe("free");
     await page.goto(addressOf(node, "machine", { floorId: "u:nobody-yet", id: "no-such-session" }));
     await page.getByText("There is no such session, or it is not yours.").waitFor();
+    const session = await new E2eClient(node).hold("music_agent");
+    await page.goto(addressOf(node, "machine", { ...session, id: "nowhere" }));
+    await page.getByText("There is no such session, or it is not yours.").waitFor();
+    const choice = page.getByLabel("Session whose machine is shown");
+    await expect.poll(() => choice.locator("option:checked").innerText()).toBe("Choose a session");
+    await choice.selectOption(session.id);
+    await page.getByRole("button", { name: "session.archive" }).waitFor();
   });
 });

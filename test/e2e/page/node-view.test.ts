@@ -1,10 +1,8 @@
 import { expect, onTestFinished, test } from "vitest";
 import { describePage, gone, hasFocus, shown, startPageNode } from "../../support/browsers/page-stage.ts";
-import { keysFile, writeTemporary } from "../../support/clients/callers.ts";
+import { writeTemporary } from "../../support/clients/callers.ts";
 import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
 import { HookReceiver, webhooksFile } from "../../support/servers/hook-receiver.ts";
-
-const KEY = "ann-key-0123456789abcdef0123456789";
 
 const node = await startPageNode();
 const runsOfNode = async (of: typeof node) => (await accepted(of.get("/runs"))).runs;
@@ -151,15 +149,5 @@ describePage("the node view", (open) => {
     const page = await open(`${faulty.url}/#/node`);
     await shown(page.getByText(/agents\.0\.name|agents\[0\]\.name|name/).first());
     await shown(page.locator("code", { hasText: /^\d+:\d+ / }).first());
-  });
-
-  test("the node view shows readiness without figures to callers that are not operators", async () => {
-    const file = await writeTemporary("keys.yaml", keysFile([{ owner: "ann", key: KEY }]), onTestFinished);
-    const guarded = await startPageNode({ settings: { INTERLOCK_AUTH: `keys:${file}` } }, onTestFinished);
-    const page = await open(`${guarded.url}/#/node`, { expected: /40[13]/ });
-    await page.getByLabel("Token").fill(KEY);
-    await page.getByRole("button", { name: "Sign in" }).click();
-    await page.getByText(/^. Ready$/).waitFor();
-    await page.getByText("Only operators see a node's figures.").waitFor();
   });
 });

@@ -1,12 +1,12 @@
 import { AxeBuilder } from "@axe-core/playwright";
 import type { Page } from "playwright-core";
 import { beforeAll, expect, onTestFinished, test } from "vitest";
-import { describePage, PHONE, shown, startPageNode } from "../../support/browsers/page-stage.ts";
+import { buildPage } from "../../support/browsers/built-page.ts";
+import { describePage, PHONE, shown, signIn, startPageNode } from "../../support/browsers/page-stage.ts";
 import { E2E_AGENTS, WITH_MUSIC_BENEATH } from "../../support/catalogs/e2e-catalog.ts";
-import { keysFile, writeTemporary } from "../../support/clients/callers.ts";
+import { keyOf, startGuarded } from "../../support/clients/callers.ts";
 import { accepted, E2eClient, refused } from "../../support/clients/e2e-client.ts";
 
-const KEY = "ann-key-0123456789abcdef0123456789";
 const catalogue = (agents: readonly object[]) => JSON.stringify({ agents, default_agent: "general" }, null, 1);
 const BENEATH = catalogue(WITH_MUSIC_BENEATH);
 
@@ -155,18 +155,18 @@ describePage("the policy view", (open) => {
     expect(refusals).toBe(3);
   });
 
-  test("callers who are not operators replay their own floor, and read no catalogue", async () => {
-    const file = await writeTemporary("keys.yaml", keysFile([{ owner: "ann", key: KEY }]), onTestFinished);
-    const guarded = await startPageNode({ settings: { INTERLOCK_AUTH: `keys:${file}` } }, onTestFinished);
-    const headers = { Authorization: `Bearer ${KEY}` };
-    await accepted(guarded.post("/session/create", { agentId: "music", userId: "ann", activate: true }, { headers }));
+  test("callers who are not operators replay their own floor, and read no catalogue and no figures of the node", async () => {
+    const { node: guarded, ann } = await startGuarded({ pageFolder: await buildPage() }, onTestFinished);
+    await accepted(ann.post("/session/create", { agentId: "music", userId: "ann", activate: true }));
     const page = await open(`${guarded.url}/#/policy/u%3Aann`, { expected: /40[13]/ });
-    await page.getByLabel("Token").fill(KEY);
-    await page.getByRole("button", { name: "Sign in" }).click();
+    await signIn(page, keyOf("ann"));
     await page.getByText("Only operators read the catalogue in use.").waitFor();
     expect(await page.getByRole("button", { name: "Compare" }).count()).toBe(0);
     await page.getByLabel("What would an edited copy change?").fill(catalogue(E2E_AGENTS));
     await page.getByRole("button", { name: "The last hour" }).click();
     await page.getByRole("main").getByText("Nothing is otherwise.").waitFor();
+    await page.goto(`${guarded.url}/#/node`);
+    await page.getByText(/^. Ready$/).waitFor();
+    await page.getByText("Only operators see a node's figures.").waitFor();
   });
 });

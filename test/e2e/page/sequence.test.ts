@@ -1,7 +1,7 @@
 import type { Page } from "playwright-core";
 import { expect, onTestFinished, test } from "vitest";
-import type { LogEvent } from "../../../page/log/log-event.ts";
 import { writeLogFile } from "../../../page/log/log-file.ts";
+import { createClient } from "../../../src/client/client.ts";
 import { describePage, driveFloor, gone, startPageNode } from "../../support/browsers/page-stage.ts";
 import { writeTemporary } from "../../support/clients/callers.ts";
 
@@ -102,14 +102,8 @@ describePage("the sequence view", (open) => {
   ])("the %s view explains a missing floor, and opens a saved log in its place", async (name, hint) => {
     const { user } = await driveFloor(node);
     const floorId = `u:${user.userId}`;
-    const { events } = (await node.get(`/floor/${encodeURIComponent(floorId)}/log`)).body as unknown as {
-      events: LogEvent[];
-    };
-    const saved = await writeTemporary(
-      "log.json",
-      writeLogFile({ floorId, events: events.toReversed() }),
-      onTestFinished,
-    );
+    const events = (await createClient({ baseUrl: node.url }).readFloorLog(floorId)).events.toReversed();
+    const saved = await writeTemporary("log.json", writeLogFile({ floorId, events }), onTestFinished);
     const page = await open(`${node.url}/#/${name}`);
     const main = page.getByRole("main");
     await main.getByText(hint).waitFor();

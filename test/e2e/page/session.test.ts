@@ -34,7 +34,6 @@ const modelAdapter = { kind: "ai-sdk", provider: "openai-compatible", model: "m"
 const others = [
   { name: "model", adapter: modelAdapter },
   makeClerk(provider.baseUrl),
-  { name: "keyless", adapter: { kind: "ai-sdk", provider: "openai", model: "m", api_key_env: "NO_SUCH_KEY" } },
   { name: "radio", lease: `${LEASE_MS}ms`, adapter: { kind: "external" } },
   { name: "builder", adapter: commandAdapter("works") },
   scripted("quiz", { priority: 40, answer_within: { heard: "20s" } }),
@@ -70,40 +69,24 @@ describePage("the session view", (open) => {
     await node.post("/message", { type: "abort", sessionId: id });
   });
 
-  test("the session view sends a message, shows the answer as it arrives, and the session's new title", async () => {
-    const { page } = await openMade(open, makeSession("general"));
+  test("the session view sends a message, shows the answer as it arrives, and the session's new title; each message has its time, and can be copied and sent again", async () => {
+    const permissions = ["clipboard-read", "clipboard-write"];
+    const { id, page } = await openMade(open, makeSession("general"), { permissions });
     await page.getByLabel("Say something").fill("hello there");
     await page.getByLabel("Say something").press("Enter");
     const messages = messagesOn(page);
     await messages.getByText("Hello there.").waitFor();
     await page.getByRole("heading", { name: "hello there", exact: true }).waitFor();
-    await messages.getByRole("button", { name: "Send again" }).click();
-    await messages.getByText("Hello there.").nth(1).waitFor();
-    await expect.poll(() => messages.getByRole("article", { name: "User" }).count()).toBe(2);
-  });
-
-  test("each message has its time, and its text can be copied", async () => {
-    const { id, address } = await makeSession("general");
-    await say(id, "hello there");
-    const page = await open(address, { permissions: ["clipboard-read", "clipboard-write"] });
     const question = page.getByRole("article", { name: "User" });
-    await question.waitFor();
-    const { messages } = (await node.get(`/session/${id}/messages`)).body;
     const time = question.locator("time");
-    expect(await time.getAttribute("datetime")).toBe(new Date(messages[0]!.createdAt).toISOString());
+    const [asked] = (await node.get(`/session/${id}/messages`)).body.messages;
+    expect(await time.getAttribute("datetime")).toBe(new Date(asked!.createdAt).toISOString());
     expect(await time.innerText()).toMatch(/^\d{1,2}:\d{2}:\d{2}/);
     await question.getByRole("button", { name: "Copy", exact: true }).click();
     await expect.poll(() => page.evaluate("navigator.clipboard.readText()")).toBe("hello there");
-  });
-
-  test("an agent that cannot answer is shown as not available, beside the stack and in its session", async () => {
-    const { address } = await makeSession("keyless");
-    const page = await open(address.replace("/session/", "/floor/").replace(/\/[^/]+$/, ""));
-    const agents = page.getByRole("region", { name: "Agents" });
-    await shown(agents.getByRole("button", { name: /^Keyless/ }).getByText("Not available"));
-    expect(await agents.getByRole("button", { name: /^Writer/ }).innerText()).not.toContain("Not available");
-    await page.goto(address);
-    await page.getByText("Not available").waitFor();
+    await messages.getByRole("button", { name: "Send again" }).click();
+    await messages.getByText("Hello there.").nth(1).waitFor();
+    await expect.poll(() => messages.getByRole("article", { name: "User" }).count()).toBe(2);
   });
 
   test("the session view shows Markdown as elements, and everything else as plain text", async () => {
@@ -260,11 +243,21 @@ describePage("the session view", (open) => {
     await expect.poll(() => requested.count()).toBe(0);
   });
 
-  test("the session view sets the mode, follows other clients' choices, and shows the mode of a past moment", async () => {
-    const { id, address, page } = await openMade(open, makeSession("clerk"));
+  test("the session view sets the mode, follows other clients' choices, and shows the mode of a past moment; of a refused mode it shows the server's reason, and not the choice", async () => {
+    const { id, address, page } = await openMade(open, makeSession("clerk"), { expected: /400/ });
     const begun = await newestPlace(id);
     const mode = page.getByLabel("Mode");
     await expect.poll(() => mode.inputValue()).toBe("talk");
+    await page.route(`**/session/${id}`, (route) =>
+      route.request().method() === "PATCH"
+        ? route.continue({ postData: JSON.stringify({ mode: "play" }) })
+        : route.continue(),
+    );
+    await mode.selectOption("work");
+    await page.getByRole("alert").getByText("the agent has no mode play").waitFor();
+    await expect.poll(() => mode.inputValue()).toBe("talk");
+    expect((await node.get(`/session/${id}`)).body.session.mode).toBeUndefined();
+    await page.unroute(`**/session/${id}`);
     await mode.selectOption("work");
     await expect.poll(async () => (await node.get(`/session/${id}`)).body.session.mode).toBe("work");
     const worked = await newestPlace(id);
@@ -280,20 +273,7 @@ describePage("the session view", (open) => {
     await expect.poll(() => mode.isDisabled()).toBe(true);
   });
 
-  test("a mode that the server refuses is not shown as chosen, with the server's reason beside it", async () => {
-    const { id, page } = await openMade(open, makeSession("clerk"), { expected: /400/ });
-    await page.route(`**/session/${id}`, (route) =>
-      route.request().method() === "PATCH"
-        ? route.continue({ postData: JSON.stringify({ mode: "play" }) })
-        : route.continue(),
-    );
-    await page.getByLabel("Mode").selectOption("work");
-    await page.getByRole("alert").getByText("the agent has no mode play").waitFor();
-    await expect.poll(() => page.getByLabel("Mode").inputValue()).toBe("talk");
-    expect((await node.get(`/session/${id}`)).body.session.mode).toBeUndefined();
-  });
-
-  test("the view of an external agent's session shows the end of its lease, and why it lost the floor", async () => {
+  test("the view of an external agent's session shows the end of its lease, of a long one in days, and why it lost the floor", async () => {
     const { id, address } = await makeSession("radio");
     const program = keepLease(createClient({ baseUrl: node.url }), id, true);
     onTestFinished(() => program.stop());
@@ -310,10 +290,7 @@ describePage("the session view", (open) => {
     await gone(page.getByText(/of its lease left|its lease has lapsed/));
     await page.getByRole("navigation").getByRole("link", { name: "Floor" }).click();
     await page.getByRole("article").getByText("gave the floor up: its program sent no more heartbeats").waitFor();
-  });
-
-  test("a long lease is counted down in days, hours and minutes", async () => {
-    const { page } = await openMade(open, makeSession("podcast"));
+    await page.goto((await makeSession("podcast")).address);
     await page.getByText("1d of its lease left", { exact: true }).waitFor();
     await page.getByRole("button", { name: "中文" }).click();
     await page.getByText("租约剩余 1 天", { exact: true }).waitFor();
@@ -341,20 +318,10 @@ describePage("the session view", (open) => {
     await facts.getByText("0 7 * * mon-fri").waitFor({ state: "detached" });
   });
 
-  test("a series that is archived on the page asks no more", async () => {
+  test("a session is renamed, archived, and found again by its words, in the archive too; without modes it shows none, and a series that is archived asks no more", async () => {
     const user = new E2eClient(node);
-    const every = { every: "* * * * *", timezone: "UTC" };
-    const series = (await accepted(user.askToCreate({ agentId: "general", title: "Minutes", ...every }))).session;
+    const series = await user.create("general", { title: "Minutes", every: "* * * * *", timezone: "UTC" });
     const page = await open(addressOf(node, "session", series));
-    await page.getByRole("button", { name: "Archive", exact: true }).click();
-    await page.getByText("This session is archived: it can be read, and takes no more messages.").waitFor();
-    const { session } = (await node.get(`/session/${series.id}`)).body;
-    expect(session).toMatchObject({ state: "archived" });
-    expect(session).not.toHaveProperty("schedule");
-  });
-
-  test("a session is renamed, archived, and found again by its words, in the archive too; without modes it shows none", async () => {
-    const { page } = await openMade(open, makeSession("general"));
     await page.getByRole("button", { name: "Rename", exact: true }).click();
     await page.getByLabel("New title").fill("Holidays in Xi'an");
     await page.getByRole("button", { name: "Save", exact: true }).click();
@@ -362,6 +329,9 @@ describePage("the session view", (open) => {
     expect(await page.getByLabel("Mode").count()).toBe(0);
     await page.getByRole("button", { name: "Archive", exact: true }).click();
     await page.getByText("This session is archived: it can be read, and takes no more messages.").waitFor();
+    const session = await user.see(series.id);
+    expect(session).toMatchObject({ state: "archived" });
+    expect(session).not.toHaveProperty("schedule");
     const list = page.getByRole("region", { name: "Sessions" }).first();
     await list.getByLabel("Search titles and messages").fill("holidays");
     await list.getByText("No session matches “holidays”.").waitFor();
@@ -369,7 +339,7 @@ describePage("the session view", (open) => {
     await list.getByRole("link", { name: /Holidays in Xi'an/ }).waitFor();
   });
 
-  test("the session view shows state, agent, tokens, origin and log beside the conversation, now and at a past moment", async () => {
+  test("the session view shows state, agent, tokens, origin and log beside the conversation, now and at a past moment, on a narrow screen in a sheet that returns the focus", async () => {
     const ann = new E2eClient(node);
     const first = await ann.hold("general");
     await ann.talk(first.id, "hello");
@@ -395,6 +365,16 @@ describePage("the session view", (open) => {
     await expect.poll(async () => (await facts.boundingBox())!.width).toBeLessThan(320);
     const cutOff = `(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth)(document.querySelector("[aria-label=Facts]"))`;
     expect(await page.evaluate<number>(cutOff)).toBe(0);
+    await page.setViewportSize({ width: 390, height: 844 });
+    const opener = page.getByRole("button", { name: "Facts", exact: true });
+    await opener.waitFor();
+    const sheet = page.getByRole("dialog", { name: "Facts" });
+    expect(await facts.count()).toBe(0);
+    await opener.click();
+    await sheet.getByText("active · idle").waitFor();
+    await page.keyboard.press("Escape");
+    await sheet.waitFor({ state: "hidden" });
+    await hasFocus(opener);
   });
 
   test("the facts of a session that was asked for in all zones name them", async () => {
@@ -406,19 +386,6 @@ describePage("the session view", (open) => {
     const facts = page.getByRole("region", { name: "Facts" });
     await facts.getByText("Asked in zones").waitFor();
     await facts.getByText("—, attic", { exact: true }).waitFor();
-  });
-
-  test("the facts are a sheet on a narrow screen, and closing it returns the focus", async () => {
-    const { page } = await openMade(open, makeSession("general"), { viewport: { width: 390, height: 844 } });
-    const opener = page.getByRole("button", { name: "Facts", exact: true });
-    await opener.waitFor();
-    const facts = page.getByRole("dialog", { name: "Facts" });
-    expect(await page.getByRole("region", { name: "Facts" }).count()).toBe(0);
-    await opener.click();
-    await facts.getByText("active · idle").waitFor();
-    await page.keyboard.press("Escape");
-    await facts.waitFor({ state: "hidden" });
-    await hasFocus(opener);
   });
 
   test("a saved log shows conversations and floors at every moment, from the file alone", async () => {

@@ -229,28 +229,12 @@ describePage("the page after its sign-in expired", (open) => {
     await expect.poll(() => page.getByText(/were not sent/).count()).toBe(0);
   });
 
-  test("a sign-out, and a sign-in as another user, apply to all tabs of the browser", async () => {
+  test("one sign-in lets all tabs continue, and their waiting commands are sent; a sign-out, and a sign-in as another user, apply to all tabs too", async () => {
     const users = [
       { owner: "ann", key: KEY },
       { owner: "ben", key: OTHER_KEY },
     ];
     const { ann, session, address } = await startWithSession(users);
-    await accepted(ann.post("/message", { type: "chat", sessionId: session.id, content: "hello" }));
-    const { page } = await openSignedIn(address, KEY);
-    const other = await page.context().newPage();
-    await other.goto(address);
-    for (const tab of [page, other]) await messagesOn(tab).getByText("Hello there.").waitFor();
-
-    await other.getByRole("button", { name: "Sign out" }).click();
-    await page.getByRole("dialog", { name: "Sign in", exact: true }).waitFor();
-    await expect.poll(() => page.getByText("Hello there.").count()).toBe(0);
-    await signIn(page, OTHER_KEY);
-    for (const tab of [page, other]) await tab.getByText(/, or it is not yours\.$/).waitFor();
-    expect(await other.getByText("Hello there.").count()).toBe(0);
-  });
-
-  test("one sign-in lets all tabs continue, and their waiting commands are sent", async () => {
-    const { ann, session, address } = await startWithSession([{ owner: "ann", key: KEY }]);
     const { page } = await openSignedIn(address, KEY);
     const other = await page.context().newPage();
     await other.goto(address);
@@ -258,8 +242,15 @@ describePage("the page after its sign-in expired", (open) => {
     await page.reload();
     await signIn(page, KEY);
     await gone(dialog(other));
-    await messagesOn(other).getByText("Yes.").waitFor();
+    for (const tab of [page, other]) await messagesOn(tab).getByText("Yes.").waitFor();
     const kept = await accepted(ann.get(`/session/${session.id}/messages`));
     expect(kept.messages.map(({ content }) => content)).toEqual(["nod", "Yes."]);
+
+    await other.getByRole("button", { name: "Sign out" }).click();
+    await page.getByRole("dialog", { name: "Sign in", exact: true }).waitFor();
+    await expect.poll(() => page.getByText("Yes.").count()).toBe(0);
+    await signIn(page, OTHER_KEY);
+    for (const tab of [page, other]) await tab.getByText(/, or it is not yours\.$/).waitFor();
+    expect(await other.getByText("Yes.").count()).toBe(0);
   });
 });

@@ -62,6 +62,11 @@ export async function driveFloor(node: NodeUnderTest, words = "hello") {
   return { user, music, address: (view: string) => addressOf(node, view, music) };
 }
 
+export async function signIn(page: Page, token: string): Promise<void> {
+  await page.getByLabel("Token").fill(token);
+  await page.getByRole("button", { name: "Sign in" }).click();
+}
+
 /** Makes something that has an address, and opens that. */
 export async function openMade<T extends { address: string }>(open: Open, making: Promise<T>, options?: OpenOptions) {
   const made = await making;
