@@ -26,11 +26,8 @@ afterAll(() => Promise.all([node.stop(), bilingual.stop()]));
 const start = (ann: E2eClient, agentId: string) => ann.askToCreate({ agentId, activate: true });
 
 test("a sentence is said in the language of the session, which is by default the one that its request prefers", async () => {
-  const post = async (path: string, body: object, language?: string) => {
-    const headers = { "Content-Type": "application/json", ...(language && { "Accept-Language": language }) };
-    const answer = await fetch(bilingual.url + path, { method: "POST", headers, body: JSON.stringify(body) });
-    return (await answer.json()) as { decision: { say: string }; session: { id: string; locale?: string } };
-  };
+  const post = async (path: string, body: object, language?: string) =>
+    (await bilingual.post(path, body, language === undefined ? {} : { headers: { "Accept-Language": language } })).body;
   const create = (userId: string, more: object, language?: string) =>
     post("/session/create", { agentId: "bilingual", userId, activate: true, ...more }, language);
   const sayings: [more: object, language: string | undefined, say: string, locale: string | undefined][] = [
@@ -50,16 +47,15 @@ test("a sentence is said in the language of the session, which is by default the
   await post(`/session/${session.id}/pause`, {});
   expect((await post(`/session/${session.id}/resume`, {}, "en")).decision.say).toBe("Bilingual开始");
   const first = { type: "chat", agentId: "bilingual", userId: bilingual.newUser(), content: "hello" };
-  const { sessionId } = (await post("/message", first, "zh")) as unknown as { sessionId: string };
-  const viewed = await (await fetch(`${bilingual.url}/session/${sessionId}`)).json();
-  expect((viewed as { session: object }).session).toMatchObject({ locale: "zh" });
+  const { sessionId } = await post("/message", first, "zh");
+  expect((await bilingual.get(`/session/${sessionId}`)).body.session).toMatchObject({ locale: "zh" });
 });
 
 test("an imported session, and one that a model asks for over MCP, has the language that its request prefers", async () => {
+  const Accept = "application/json, text/event-stream";
   const send = async (path: string, type: string, body: string) => {
-    const Accept = "application/json, text/event-stream";
     const headers = { "Content-Type": type, Accept, "Accept-Language": "zh-CN,zh;q=0.9" };
-    return (await fetch(bilingual.url + path, { method: "POST", headers, body })).text();
+    return (await bilingual.send("POST", path, headers, body)).text;
   };
   const made = await accepted(bilingual.post("/session/create", { agentId: "bilingual" }));
   const { text } = await bilingual.get(`/session/${made.session.id}/export?format=jsonl`);

@@ -41,27 +41,11 @@ test("a session goes on on the other floor, with its conversation and the ids of
   expect(back.session.zone).toBeUndefined();
 });
 
-test("a turn under way begins again there, and those that wait follow it", async () => {
-  const { ann, id } = await hold(node, "stacker");
-  const stream = await ann.follow(id);
-  await accepted(ann.say(id, "play"));
-  await accepted(ann.say(id, "nod"));
-  await stream.find("delta");
-  const { session } = await accepted(node.post(`/session/${id}/move`, { zone: "rear" }));
-  const there = await ann.messages(session.id);
-  expect(there.filter(({ role }) => role === "user").map(({ content }) => content)).toEqual(["play", "nod"]);
-  expect(await ann.see(session.id)).toMatchObject({ state: "active", activity: "running" });
-  expect(await ann.see(id)).toMatchObject({ state: "archived", activity: "idle" });
-  // Its budget counts it once.
-  const { body } = await node.get(`/usage?agentId=stacker&ownerId=${ann.userId}`);
-  expect(body).toMatchObject({ usage: [{ runs: 1 }] });
-});
-
-test("a session that moves keeps the replies that it has given while further turns wait", async () => {
+test("a turn under way begins again there after the replies that were given, and those that wait follow it", async () => {
   const { ann, id } = await hold(node, "stacker");
   const stream = await ann.follow(id);
   const { runId } = await accepted(ann.say(id, "play"));
-  await stream.until(({ type }) => type === "delta");
+  await stream.find("delta");
   await accepted(ann.say(id, "play"));
   await accepted(ann.say(id, "nod"));
   await accepted(node.post(`/runs/${runId}/cancel`));
@@ -69,6 +53,13 @@ test("a session that moves keeps the replies that it has given while further tur
   const { session } = await accepted(node.post(`/session/${id}/move`, { zone: "rear" }));
   const there = await ann.messages(session.id);
   expect(there.map(({ role }) => role).slice(0, 4)).toEqual(["user", "assistant", "user", "user"]);
+  const asked = there.filter(({ role }) => role === "user").map(({ content }) => content);
+  expect(asked).toEqual(["play", "play", "nod"]);
+  expect(await ann.see(session.id)).toMatchObject({ state: "active", activity: "running" });
+  expect(await ann.see(id)).toMatchObject({ state: "archived", activity: "idle" });
+  // Its budget counts each turn that has begun once.
+  const { body } = await node.get(`/usage?agentId=stacker&ownerId=${ann.userId}`);
+  expect(body).toMatchObject({ usage: [{ runs: 2 }] });
 });
 
 test("a question of an agent that may begin again is asked again there", async () => {

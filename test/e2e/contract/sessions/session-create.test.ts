@@ -101,16 +101,24 @@ test("a create accepts initialAgentId for agentId, which takes precedence if bot
   expect(both.session.agentId).toBe("chat");
 });
 
-test.each(["nobody", "off"])("a create with the unknown agent %s gets the list of agents", async (agentId) => {
-  const ann = new E2eClient(node);
-  for (const activate of [false, true]) {
-    const answer = await refused(ann.askToCreate({ id: `no-${agentId}`, agentId, activate }));
-    expect(answer.errorCode).toBe("agent_not_found");
-    const ids = answer.availableAgents.map(({ id }): string => id);
-    expect([ids.includes("general"), ids.includes("off")]).toEqual([true, false]);
-  }
-  expect((await refused(node.get(`/session/no-${agentId}`))).errorCode).toBe("session_not_found");
-});
+test.each(["nobody", "off"])(
+  "a create or a quick chat with the unknown agent %s gets the list of agents",
+  async (agentId) => {
+    const ann = new E2eClient(node);
+    for (const asked of [
+      ann.askToCreate({ id: `no-${agentId}`, agentId }),
+      ann.askToCreate({ id: `no-${agentId}`, agentId, activate: true }),
+      ann.send({ type: "chat", content: "hello", userId: ann.userId, agentId }),
+    ]) {
+      const answer = await refused(asked);
+      expect(answer.errorCode).toBe("agent_not_found");
+      const ids = answer.availableAgents.map(({ id }): string => id);
+      expect([ids.includes("general"), ids.includes("off")]).toEqual([true, false]);
+    }
+    expect((await refused(node.get(`/session/no-${agentId}`))).errorCode).toBe("session_not_found");
+    expect((await accepted(node.get(`/session/list?userId=${ann.userId}`))).total).toBe(0);
+  },
+);
 
 test("a user's session is created on the user's floor, and one of a zone on the zone's floor", async () => {
   const ann = new E2eClient(node);

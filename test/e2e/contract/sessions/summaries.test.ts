@@ -103,12 +103,7 @@ describe("a summary", () => {
   test("a request to compress a session waits for its summary, and is answered with null, or with why there is none", async () => {
     const { node, id, talk, provider } = await open(shared);
     await talk("one");
-    const compress = async () => {
-      const headers = { "Content-Type": "application/json" };
-      const body = JSON.stringify({ sessionId: id });
-      const response = await fetch(`${node.url}/context/compress`, { method: "POST", headers, body });
-      return { status: response.status, body: await response.json() };
-    };
+    const compress = () => node.post("/context/compress", { sessionId: id });
     provider.willReply({ kind: "stream", text: [SUMMARY] });
     const usage = expect.objectContaining({ total_tokens: expect.any(Number) });
     expect(await compress()).toEqual({ status: 200, body: { success: true, result: { summary: SUMMARY, usage } } });

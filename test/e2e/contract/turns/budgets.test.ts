@@ -138,23 +138,19 @@ test("clients of other protocols are refused without a reason to repeat, and get
   const said = "Your budget is used up. It is free again in 24 hours.";
   const messages = [{ role: "user", content: "Hi" }];
   const post = (path: string, body: object) =>
-    fetch(`${node.url}${path}`, {
-      method: "POST",
-      headers: { "Content-Type": "application/json" },
-      body: JSON.stringify(body),
-    });
+    node.send("POST", path, { "Content-Type": "application/json" }, JSON.stringify(body));
   const metadata = { user: user.userId };
   const completion = await post("/v1/chat/completions", { model: "talk", messages, metadata });
   expect(completion.status).toBe(403);
-  expect(completion.headers.get("x-should-retry")).toBe("false");
-  expect(await completion.json()).toMatchObject({
+  expect(completion.headers["x-should-retry"]).toBe("false");
+  expect(completion.body).toMatchObject({
     error: { message: said, type: "insufficient_quota", code: "budget_exhausted" },
   });
   const parts = [{ type: "text", text: "Hi" }];
   const chat = { id: "spent", messages: [{ id: "m", role: "user", parts }], trigger: "submit-message" };
   const reply = await post("/api/chat", { ...chat, agentId: "talk", userId: user.userId });
   expect(reply.status).toBe(200);
-  expect(await reply.text()).toContain(said);
+  expect(reply.text).toContain(said);
 });
 
 type Page = { usage: Record<string, unknown>[]; next?: string };

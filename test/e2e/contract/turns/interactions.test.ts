@@ -75,28 +75,6 @@ test.each([
   expect(lastMessage(events)).toBe("Kept it.");
 });
 
-test("a confirmation accepts no other answer, and waits on", async () => {
-  const { ann, sessionId, requestId } = await ask("delete");
-  const forms = /approve, approve_always, reject, .*reject_with_reply/;
-  const wrong = [
-    "yes",
-    "reject_with_reply",
-    {},
-    { type: "reject_with_reply" },
-    { type: "other", reason: "x" },
-    null,
-    1,
-  ];
-  for (const response of wrong) {
-    const message = { type: "tool_confirmation_response", sessionId, requestId, response };
-    const issue = { path: expect.stringMatching(/^body\.response/), message: expect.any(String) };
-    const refusal = await refused(ann.send(message));
-    expect(refusal, JSON.stringify(response)).toMatchObject({ errorCode: "bad_request", issues: [issue] });
-    if (response === "yes") expect(refusal.issues[0]!.message).toMatch(forms);
-  }
-  expect((await ann.see(sessionId)).activity).toBe("waiting");
-});
-
 test("a question is asked with its options", async () => {
   const { request } = await ask("ask");
   expect([request.type, request.data]).toMatchObject([
@@ -119,53 +97,57 @@ test.each([
   expect(lastMessage(await answer(await ask(content), response))).toBe(said);
 });
 
-test.each<[content: string, response: unknown, why: string]>([
-  ["ask", { selected: ["nope"] }, "The question has no option"],
-  ["pick", { selected: ["a", "nope"] }, "The question has no option"],
-  ["ask", { selected: ["a", "b"] }, "The question takes one option."],
-  ["ask", { selected: [] }, "must select an option, or have a customInput"],
-])("a question to %j refuses the answer %j, and still waits", async (content, response, why) => {
-  const asked = await ask(content);
-  const { ann, sessionId, requestId } = asked;
-  const { status, body } = await ann.send({ type: "user_question_response", sessionId, requestId, response });
-  expect([status, body.errorCode]).toEqual([400, "bad_request"]);
-  expect(JSON.stringify(body)).toContain(why);
-  expect((await ann.see(sessionId)).activity).toBe("waiting");
-  expect(lastMessage(await answer(asked, "my own words"))).toContain("my own words");
-});
-
 test("a question's answer has its NUL replaced", async () => {
   expect(lastMessage(await answer(await ask("ask"), "a\u0000b"))).toBe("You chose a\uFFFDb.");
 });
 
-test("an answer to an unknown request, or without a run, is interaction_not_found", async () => {
-  const { ann, sessionId, requestId } = await ask("ask");
-  const idle = await new E2eClient(node).create("general");
-  for (const wrong of [
-    { sessionId, requestId: "unknown" },
-    { sessionId: idle.id, requestId },
-  ]) {
-    const message = { type: "user_question_response", ...wrong, response: "a" };
-    expect((await refused(ann.send(message))).errorCode).toBe("interaction_not_found");
-  }
-  expect((await ann.see(sessionId)).activity).toBe("waiting");
+const RESPONSES = {
+  delete: "tool_confirmation_response",
+  ask: "user_question_response",
+  pick: "user_question_response",
+};
+/** A refusal that names one fault of the response. */
+const faulty = (message: unknown, path: unknown = "body.response") => ({
+  errorCode: "bad_request",
+  issues: [{ path, message }],
 });
-
-test("a malformed answer to a question is refused with the forms that are right", async () => {
-  const { ann, sessionId, requestId } = await ask("ask");
-  const { status, body } = await ann.send({ type: "user_question_response", sessionId, requestId, response: 7 });
-  const message = expect.stringMatching(/a text .*selected.*customInput.*cancelled/);
-  expect([status, body.issues]).toEqual([400, [{ path: "body.response", message }]]);
-  expect((await ann.see(sessionId)).activity).toBe("waiting");
-});
-
-test.each([
-  ["delete", "user_question_response", "tool_confirmation_response"],
-  ["ask", "tool_confirmation_response", "user_question_response"],
-])("an answer to %s of the other kind is refused with the kind that is right", async (content, type, right) => {
+const wrong = (error: string) => ({ errorCode: "bad_request", error: expect.stringContaining(error) });
+const notFound = (error: unknown = expect.any(String)) => ({ errorCode: "interaction_not_found", error });
+test.each<[content: keyof typeof RESPONSES, fields: object, refusal: object]>([
+  [
+    "delete",
+    { response: "yes" },
+    faulty(expect.stringMatching(/approve, approve_always, reject, .*reject_with_reply/)),
+  ],
+  ...["reject_with_reply", {}, { type: "reject_with_reply" }, { type: "other", reason: "x" }, null, 1].map(
+    (response): ["delete", object, object] => [
+      "delete",
+      { response },
+      faulty(expect.any(String), expect.stringMatching(/^body\.response/)),
+    ],
+  ),
+  ["ask", { response: 7 }, faulty(expect.stringMatching(/a text .*selected.*customInput.*cancelled/))],
+  ["ask", { response: { selected: ["nope"] } }, wrong("The question has no option")],
+  ["pick", { response: { selected: ["a", "nope"] } }, wrong("The question has no option")],
+  ["ask", { response: { selected: ["a", "b"] } }, wrong("The question takes one option.")],
+  ["ask", { response: { selected: [] } }, wrong("must select an option, or have a customInput")],
+  ["ask", { requestId: "unknown" }, notFound()],
+  ["ask", { type: RESPONSES.delete }, notFound(`This request waits for a ${RESPONSES.ask}.`)],
+  ["delete", { type: RESPONSES.ask }, notFound(`This request waits for a ${RESPONSES.delete}.`)],
+])("a request to %j refuses the answer %j, and still waits", async (content, fields, refusal) => {
   const { ann, sessionId, requestId } = await ask(content);
-  const { errorCode, error } = await refused(ann.send({ type, sessionId, requestId, response: "approve" }));
-  expect([errorCode, error]).toEqual(["interaction_not_found", `This request waits for a ${right}.`]);
+  const message = { type: RESPONSES[content], sessionId, requestId, response: "approve", ...fields };
+  expect(await refused(ann.send(message))).toMatchObject(refusal);
+  expect((await ann.see(sessionId)).activity).toBe("waiting");
+});
+
+test("a question whose answer was refused takes another one, which is not one of another session", async () => {
+  const asked = await ask("ask");
+  const { ann, requestId } = asked;
+  const message = { type: "user_question_response", requestId, response: "a" };
+  const { id: idle } = await new E2eClient(node).create("general");
+  expect((await refused(ann.send({ ...message, sessionId: idle }))).errorCode).toBe("interaction_not_found");
+  expect(lastMessage(await answer(asked, "my own words"))).toContain("my own words");
 });
 
 test("an answer may arrive on another connection, after the connection that received the question has closed", async () => {

@@ -61,14 +61,6 @@ test("a quick chat that is rejected leaves no session and its connection unbound
   expect(sessions.map(({ agentId }) => agentId)).toEqual(["phone"]);
 });
 
-test.each(["nobody", "off"])("a quick chat with the agent %s is refused, and leaves nothing", async (agentId) => {
-  const { userId } = new E2eClient(node);
-  const answer = await refused(node.post("/message", { ...HELLO, userId, agentId }));
-  expect(answer.errorCode).toBe("agent_not_found");
-  expect(answer.availableAgents.length).toBeGreaterThan(0);
-  expect((await accepted(node.get(`/session/list?userId=${userId}`))).total).toBe(0);
-});
-
 test("a quick chat is bound to the named connection, and its events are sent there from the first", async () => {
   const { ann, stream, connectionId } = await connect(node);
   const { sessionId } = await accepted(ann.send({ ...HELLO, connectionId, agentId: "music" }));
@@ -123,13 +115,18 @@ test("a message's id is the client's, or the server makes one", async () => {
   expect((await accepted(ann.say(id, "hello"))).messageId).toMatch(/^[A-Za-z0-9_-]{1,64}$/);
 });
 
-test("a message id repeated with the same content changes nothing and gets the same answer", async () => {
+test("a message id repeated with the same content changes nothing and gets the same answer; with other content or images it is a mismatch", async () => {
   const { ann, id } = await hold(node);
   const first = await accepted(ann.say(id, "hello", { id: "m1" }));
   await (await ann.follow(id)).find("complete");
   const before = await ann.log(id);
   const again = await accepted(ann.say(id, "hello", { id: "m1" }));
   expect(again).toMatchObject({ sessionId: id, messageId: "m1", runId: first.runId });
+  const images = [{ data: "aGVsbG8=", mimeType: "image/png" }];
+  for (const other of [{ content: "bye" }, { images }]) {
+    const answer = await refused(ann.say(id, "hello", { id: "m1", ...other }));
+    expect(answer.errorCode).toBe("idempotency_mismatch");
+  }
   expect(await ann.log(id)).toEqual(before);
   expect(await said(ann, id, "user")).toEqual(["hello"]);
 });
@@ -144,18 +141,6 @@ test("a message id repeated during its run has no further effect for every when_
     expect(await ann.see(id), agent).toMatchObject({ activity: "running" });
     expect(typesOf(await ann.log(id)), agent).not.toContain("complete");
   }
-});
-
-test("a message id repeated with other content or images is a mismatch, and the message is unchanged", async () => {
-  const { ann, id } = await hold(node);
-  await accepted(ann.say(id, "hello", { id: "m1" }));
-  await (await ann.follow(id)).find("complete");
-  const images = [{ data: "aGVsbG8=", mimeType: "image/png" }];
-  for (const other of [{ content: "bye" }, { images }]) {
-    const answer = await refused(ann.say(id, "hello", { id: "m1", ...other }));
-    expect(answer.errorCode).toBe("idempotency_mismatch");
-  }
-  expect(await said(ann, id, "user")).toEqual(["hello"]);
 });
 
 test("a chat during a run interrupts it if its agent allows that, and its answer names the kept text", async () => {
@@ -234,5 +219,3 @@ test("a message that fails is reported to the connection that it names, and to n
   expect(typesOf(await reader.until("session_updated"))).toEqual(["session_updated"]);
   expect(typesOf(await mine.until("session_updated"))).toEqual(["session_updated"]);
 });
-
-// The commands about a conversation by the state of its session. All cases of the rules: `test/unit/actors`.

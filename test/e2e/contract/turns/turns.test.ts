@@ -20,13 +20,16 @@ async function turn(content: string, agentId = "general", ann = new E2eClient(no
   return { ann, id, stream, answer, events };
 }
 
-test("a whole turn is logged from the user's message to complete, in this order", async () => {
-  const { id, answer, events } = await turn("hello");
+test("a whole turn is logged from the user's message to complete, in this order, and its messages are kept as logged", async () => {
+  const { ann, id, answer, events } = await turn("hello");
   const { messageId, runId } = answer;
   const types = "message session_transition usage message session_updated complete session_transition";
   expect(typesOf(logged(events)).join(" ")).toBe(types);
   const [asked, begun, usage, said, updated, complete, done] = logged(events).map(({ data }) => data);
-  expect(asked).toMatchObject({ id: messageId, role: "user", content: "hello", status: "success", streaming: false });
+  expect(asked).toEqual({
+    ...{ id: messageId, sessionId: id, role: "user", content: "hello", status: "success", streaming: false, runId },
+    createdAt: expect.any(Number),
+  });
   expect(begun).toEqual({ from: "active.idle", to: "active.running", event: "turn", runId });
   expect(usage).toEqual({ prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 });
   expect(said).toEqual({
@@ -47,6 +50,7 @@ test("a whole turn is logged from the user's message to complete, in this order"
   expect(updated).toEqual({ summary: "Hello there.", tokenUsage });
   expect(complete).toEqual({ sessionId: id, runId, usage, tokenCount: 5 });
   expect(done).toEqual({ from: "active.running", to: "active.idle", event: "done", runId });
+  expect(await ann.messages(id)).toEqual([asked!, said!].map(({ streaming: _, ...message }) => message));
 });
 
 test("a whole turn is streamed in pieces, each with its offset, before the complete message", async () => {

@@ -14,15 +14,9 @@ const shownOf = ({ content, status, finishReason }: Shown): Shown => ({ content,
 async function ask(node: ChildServer, agentId: string) {
   const { session } = (await node.post("/session/create", { agentId, activate: true })).body;
   const { runId } = (await node.post("/message", { type: "chat", sessionId: session.id, content: "hello" })).body;
-  const stream = await fetch(`${node.url}/session/${session.id}/events?lastEventId=`);
-  let text = "";
-  for await (const chunk of stream.body!.pipeThrough(new TextDecoderStream())) {
-    text += chunk;
-    if (text.includes('"type":"complete"')) break;
-  }
-  const events = text.split("\n").flatMap((line) => (line.startsWith("data: ") ? [JSON.parse(line.slice(6))] : []));
-  const [, ...streamed] = events.filter(({ type, data }) => type === "message" && !data.streaming);
-  const shown: Shown[] = streamed.map(({ data }) => data);
+  const events = await node.follow(session.id, ({ type }) => type === "complete");
+  const [, ...streamed] = events.filter(({ type, data }) => type === "message" && !data["streaming"]);
+  const shown = streamed.map(({ data }) => data as unknown as Shown);
   return { sessionId: session.id, runId, streamed: shown, types: events.map(({ type }) => type) };
 }
 
