@@ -45,18 +45,17 @@ export function agentContract(name: string, make: () => Promise<AgentSubject>): 
       return { stage, parts };
     }
 
-    test("an agent yields its texts one by one, as the session's own agent", async () => {
-      const parts = await play(subject.agent, turnOf(subject.speaks()));
+    test("an agent yields its texts one by one as the session's own agent, counts its tokens once if it counts them, and leaves no timer and no listener behind", async () => {
+      const stage = createRunStage();
+      const parts = await play(subject.agent, turnOf(subject.speaks()), stage);
       const texts = parts.flatMap((part) => (part.type === "text" ? [part.text] : []));
       expect(subject.isPlain ? texts.join("") : texts).toEqual(subject.isPlain ? SPOKEN.join("") : SPOKEN);
       expect(parts.filter((part) => part.agent)).toEqual([]);
-    });
-
-    test("an agent counts its tokens once for each turn, if it counts them", async () => {
-      const parts = await play(subject.agent, turnOf(subject.speaks()));
       const usage = parts.flatMap((part) => (part.type === "usage" ? [Usage.parse(part.usage)] : []));
       expect(usage).toHaveLength(subject.isPlain ? 0 : 1);
       for (const { total_tokens } of usage) expect(total_tokens).toBeGreaterThan(0);
+      await subject.released();
+      expect(stage.leftovers()).toEqual(NOTHING);
     });
 
     test("an agent stays at its position while its parts are not pulled", async () => {
@@ -84,11 +83,12 @@ export function agentContract(name: string, make: () => Promise<AgentSubject>): 
       expect(first.done).toBe(true);
     });
 
-    test("an agent ends when it is aborted while it produces no output", async () => {
+    test("an agent ends when it is aborted while it produces no output, and answers the next turn", async () => {
       const { stage, parts } = await stall();
       const next = parts.next().catch(() => ({ done: true }));
       stage.abort();
       expect((await next).done).toBe(true);
+      expect(textOf(await play(subject.agent, turnOf(subject.speaks())))).toBe(SPOKEN.join(""));
       await subject.released();
       expect(stage.leftovers()).toEqual(NOTHING);
     });
@@ -108,13 +108,6 @@ export function agentContract(name: string, make: () => Promise<AgentSubject>): 
       expect(stage.leftovers()).toEqual(NOTHING);
     });
 
-    test("an agent answers the next turn after one that was aborted", async () => {
-      const { stage, parts } = await stall();
-      stage.abort();
-      await parts.return?.();
-      expect(textOf(await play(subject.agent, turnOf(subject.speaks())))).toBe(SPOKEN.join(""));
-    });
-
     test("an agent throws an AppError if the user should learn of a failure, and answers the next turn", async () => {
       const stage = createRunStage();
       const { failure } = await playToFailure(subject.agent, turnOf(subject.fails()), stage);
@@ -122,13 +115,6 @@ export function agentContract(name: string, make: () => Promise<AgentSubject>): 
       expect((failure as AppError).code).toBe("provider_rate_limited");
       expect(stage.leftovers()).toEqual(NOTHING);
       expect(textOf(await play(subject.agent, turnOf(subject.speaks())))).toBe(SPOKEN.join(""));
-    });
-
-    test("an agent leaves no timer and no listener behind", async () => {
-      const stage = createRunStage();
-      await play(subject.agent, turnOf(subject.speaks()), stage);
-      await subject.released();
-      expect(stage.leftovers()).toEqual(NOTHING);
     });
   });
 }

@@ -1,5 +1,6 @@
 import type { Agent, Part, RunControl, SummaryRequest, Turn } from "../../../src/agents/agent.ts";
 import type { AgentId } from "../../../src/protocol/ids.ts";
+import type { VirtualClock } from "../runner/virtual-clock.ts";
 
 type Step = { part: Part } | { end: true } | { failure: unknown };
 
@@ -70,6 +71,17 @@ export class PuppetRun<Request = Turn> {
     this.#steps.push(step);
     this.#wake?.();
   }
+}
+
+/** A run says this and ends, and what follows at once has happened. */
+export async function finish(
+  { clock }: { readonly clock: VirtualClock },
+  run: PuppetRun<unknown>,
+  ...words: readonly string[]
+): Promise<void> {
+  run.say(...words);
+  run.end();
+  await clock.advance(0);
 }
 
 /** An agent whose output the test controls. */

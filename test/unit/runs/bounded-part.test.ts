@@ -4,6 +4,7 @@ import { isTooDeep } from "../../../src/protocol/internal/json-depth.ts";
 import type { ReportPart } from "../../../src/protocol/internal/run.ts";
 import { ReportPart as Schema } from "../../../src/protocol/internal/run.ts";
 import { type DriverStage, drive, said } from "../../support/agents/driver-stage.ts";
+import { finish } from "../../support/agents/puppet.ts";
 
 const MIB = 1_048_576;
 /** NUL, and half of a character. */
@@ -16,8 +17,7 @@ const deep = (levels: number): unknown => JSON.parse("[".repeat(levels) + "]".re
 async function reported(...parts: Part[]): Promise<ReportPart[]> {
   const stage = await drive();
   stage.run.do(...parts);
-  stage.run.end();
-  await stage.clock.advance(0);
+  await finish(stage, stage.run);
   expect(stage.outcome()).toBe("done");
   return stage.floor.parts.filter(({ kind }) => kind !== "open" && kind !== "close");
 }
@@ -162,8 +162,7 @@ test("sixty-four questions may wait for a person; a further one is refused, and 
   const asks = stage.floor.parts.filter((part) => part.kind === "ask");
   expect(asks).toHaveLength(64);
   for (const part of asks) expect(Schema.safeParse(part).success).toBe(true);
-  stage.run.end();
-  await stage.clock.advance(0);
+  await finish(stage, stage.run);
   expect(stage.outcome()).toBe("done");
 });
 

@@ -1,18 +1,11 @@
 import { expect, test } from "vitest";
-import type { Puppet } from "../../support/agents/puppet.ts";
+import { finish } from "../../support/agents/puppet.ts";
 import { openSinging, sing, WorkerStage } from "../../support/nodes/worker-stage.ts";
 
 const HOLD_TIMEOUT_MS = 300_000;
 const STOP_MS = 9_000;
 const WHO_DRIVES_MS = 250;
 const SWEEP_MS = 10_000;
-
-/** The agent says this, and ends. */
-async function finishWith({ clock }: WorkerStage, { last }: Puppet, ...words: string[]): Promise<void> {
-  last.say(...words);
-  last.end();
-  await clock.advance(0);
-}
 
 test("a pause holds the run, and its end lets it continue: one attempt, and no text is lost", async () => {
   const { stage, worker, puppet } = await openSinging();
@@ -24,8 +17,7 @@ test("a pause holds the run, and its end lets it continue: one attempt, and no t
   await stage.clock.advance(60_000);
   expect([last.pulls, await stage.answersOf("ann")]).toEqual([pulls, ["running la"]]);
   await stage.hangUp("ann");
-  last.end();
-  await stage.clock.advance(0);
+  await finish(stage, last);
   expect(await stage.answersOf("ann")).toEqual(["success la li lu"]);
   // The floor's second request, in case the run is not held, is removed as well.
   await stage.clock.advance(SWEEP_MS);
@@ -57,7 +49,7 @@ test("a pause stops the run of an agent that cannot hold; the run restarts after
   await stage.hangUp("ann");
   expect(puppet.last.turn).toMatchObject({ runId: "run-ann", attempt: 2 });
   expect(puppet.last.turn.history.map(({ content }) => content)).toEqual(["la"]);
-  await finishWith(stage, puppet, "li");
+  await finish(stage, puppet.last, "li");
   expect(await stage.answersOf("ann")).toEqual(["interrupted la", "success li"]);
 });
 
@@ -123,7 +115,7 @@ test.each([
   await stage.clock.advance(STOP_MS - ms);
   expect(await stage.eventsOf("ann", "error")).toEqual([]);
   expect(puppet.runs.map(({ turn }) => turn.attempt)).toEqual([1, 2]);
-  await finishWith(stage, puppet, "li");
+  await finish(stage, puppet.last, "li");
   expect(await stage.answersOf("ann")).toEqual(["interrupted la", "success li"]);
   expect(await stage.runRequests()).toEqual([]);
 });
@@ -140,8 +132,7 @@ test("a stopping worker takes no further runs, lets its runs finish, and then ha
   await stage.chat("bob");
   await stage.clock.advance(1_000);
   expect([puppet.runs.length, puppet.last.isOver, isStopped]).toEqual([1, false, false]);
-  puppet.last.end();
-  await stage.clock.advance(0);
+  await finish(stage, puppet.last);
   await stopped;
   expect(worker.ended).toEqual(["music done"]);
   expect(await stage.answersOf("ann")).toEqual(["success la"]);
@@ -157,7 +148,7 @@ test("a stopping worker gives back runs that do not end in time, and another wor
   await stopped;
   expect(worker.ended).toEqual(["music lost"]);
   expect(puppet.last.turn).toMatchObject({ runId: "run-ann", attempt: 2 });
-  await finishWith(stage, puppet, "li");
+  await finish(stage, puppet.last, "li");
   expect(other.ended).toEqual(["music done"]);
   expect(await stage.answersOf("ann")).toEqual(["interrupted la", "success li"]);
 });

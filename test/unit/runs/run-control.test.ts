@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { Answer } from "../../../src/protocol/interaction.ts";
 import { type DriverStage, drive, kinds, said } from "../../support/agents/driver-stage.ts";
-import { Puppet } from "../../support/agents/puppet.ts";
+import { finish, Puppet } from "../../support/agents/puppet.ts";
 
 const STOP_MS = 9_000;
 
@@ -29,20 +29,14 @@ test("a hold stops the pulling; output of that moment is reported when the run c
   expect([said(stage), stage.driver.isHeld, stage.holds]).toEqual(["la li lu", false, [true, false]]);
 });
 
-test("the end of a hold is reported at once, so that no other worker is requested", async () => {
+test("a hold that is requested twice is told once, and its end is reported at once, so that no other worker is requested", async () => {
   const stage = await drive();
-  stage.driver.obey(hold);
+  for (const word of [hold, hold]) stage.driver.obey(word);
   await stage.clock.advance(0);
   const { length } = stage.floor.reports;
-  stage.driver.obey(go);
+  for (const word of [go, go, go]) stage.driver.obey(word);
   await stage.clock.advance(0);
-  expect(stage.floor.reports).toHaveLength(length + 1);
-});
-
-test("a hold is reported once if it is requested twice", async () => {
-  const stage = await drive();
-  for (const word of [hold, hold, go, go, go]) stage.driver.obey(word);
-  expect(stage.holds).toEqual([true, false]);
+  expect([stage.floor.reports.length, stage.holds]).toEqual([length + 1, [true, false]]);
 });
 
 test("a hold that begins with a part prevents the next pull", async () => {
@@ -189,8 +183,7 @@ test("a stop before the agent's first part is a stop", async () => {
 
 test("a stop after the end has no effect", async () => {
   const stage = await drive();
-  stage.run.end();
-  await stage.clock.advance(0);
+  await finish(stage, stage.run);
   stage.driver.stop("too late");
   stage.driver.giveBack(false);
   await stage.clock.advance(60_000);
@@ -214,8 +207,7 @@ test.each([
 test("an attempt that is given back counts as done if its agent ended before", async () => {
   const stage = await drive();
   stage.floor.hold();
-  stage.run.end();
-  await stage.clock.advance(0);
+  await finish(stage, stage.run);
   stage.driver.giveBack(false);
   stage.floor.release();
   await stage.clock.advance(0);

@@ -2,78 +2,69 @@ import { expect, test } from "vitest";
 import { AppError } from "../../../src/protocol/errors.ts";
 import { masterRef } from "../../../src/protocol/message.ts";
 import { type DriverStage, drive, kinds, said } from "../../support/agents/driver-stage.ts";
-import { Puppet } from "../../support/agents/puppet.ts";
+import { finish, Puppet } from "../../support/agents/puppet.ts";
 
 const MAX_LOG_UNITS = 1_048_576;
 const MAX_UNACKNOWLEDGED_UNITS = 262_144;
 const MASTER = masterRef("music");
 
-test("a finished attempt has reported its agent's whole output in order, and its outcome", async () => {
-  const stage = await drive();
+const SUB = { kind: "sub" as const, name: "browser", depth: 1, path: ["music", "browser"] };
+
+test("a finished attempt has reported its agent's whole output in order, with its authors, and its outcome", async () => {
+  const stage = await drive(new Puppet(), () => {}, "here");
   const usage = { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 };
   const call = { toolCallId: "t", function: { name: "look", arguments: "{}" } };
   const result = { toolCallId: "t", toolName: "look", content: "there", status: "success" as const };
+  const exit = { code: null, signal: "SIGKILL" as const, durationMs: 12 };
   stage.run.say("I look.");
-  stage.run.do({ type: "tool-call", call });
+  stage.run.do({ type: "text", text: "So do I.", agent: SUB }, { type: "tool-call", call });
   stage.run.say("I wait.");
   stage.run.do(
     { type: "tool-result", ...result },
     { type: "data", name: "chart", data: [1] },
-    { type: "provider-session", id: "p" },
+    { type: "provider-session", id: "near", isLocal: true },
+    { type: "provider-session", id: "anywhere" },
+    { type: "provider-session", id: undefined },
+    { type: "exit", ...exit },
     { type: "text", text: "So:" },
     { type: "message", content: "A whole message.", output: "whole" },
   );
   stage.run.say("It is ", "there.");
   stage.run.do({ type: "usage", usage });
-  stage.run.end();
-  await stage.clock.advance(0);
+  await finish(stage, stage.run);
   expect(stage.outcome()).toBe("done");
   const idOf = (n: number) => `run_1-1-${n}`;
-  const text = (n: number, words: string) => [
-    { kind: "open", messageId: idOf(n), agent: MASTER },
+  const text = (n: number, words: string, agent: object = MASTER) => [
+    { kind: "open", messageId: idOf(n), agent },
     { kind: "append", messageId: idOf(n), offset: 0, text: words },
   ];
   const close = (n: number, rest = {}) => ({ kind: "close", messageId: idOf(n), status: "success", ...rest });
   expect(stage.floor.parts).toEqual([
     ...text(0, "I look."),
+    ...text(1, "So do I.", SUB),
     close(0),
     { kind: "tool_call", call, agent: MASTER },
-    ...text(1, "I wait."),
-    close(1),
+    ...text(2, "I wait."),
+    close(2),
     { kind: "tool_result", ...result, agent: MASTER },
     { kind: "data", name: "chart", data: [1], agent: MASTER },
-    { kind: "provider_session", id: "p" },
-    ...text(2, "So:"),
-    close(2),
-    ...text(3, "A whole message."),
-    close(3, { output: "whole" }),
-    ...text(4, "It is there."),
-    { kind: "usage", usage },
-    close(4, { usage }),
-  ]);
-  expect(stage.lastOutcome()).toEqual({ kind: "done", summary: "It is there." });
-  expect(said(stage)).toBe("I look.I wait.So:A whole message.It is there.");
-  expect(stage.run.isOver).toBe(true);
-  expect(stage.clock.timerCount).toBe(0);
-});
-
-test("a finished attempt has reported the provider's session, its loss, and the program's exit", async () => {
-  const stage = await drive(new Puppet(), () => {}, "here");
-  const exit = { code: null, signal: "SIGKILL" as const, durationMs: 12 };
-  stage.run.do(
-    { type: "provider-session", id: "near", isLocal: true },
-    { type: "provider-session", id: "anywhere" },
-    { type: "provider-session", id: undefined },
-    { type: "exit", ...exit },
-  );
-  stage.run.end();
-  await stage.clock.advance(0);
-  expect(stage.floor.parts).toEqual([
     { kind: "provider_session", id: "near", home: "here" },
     { kind: "provider_session", id: "anywhere" },
     { kind: "provider_session" },
     { kind: "data", name: "exit", data: { runId: "run_1", ...exit }, agent: MASTER },
+    ...text(3, "So:"),
+    close(3),
+    ...text(4, "A whole message."),
+    close(4, { output: "whole" }),
+    ...text(5, "It is there."),
+    { kind: "usage", usage },
+    close(1),
+    close(5, { usage }),
   ]);
+  expect(stage.lastOutcome()).toEqual({ kind: "done", summary: "It is there." });
+  expect(said(stage)).toBe("I look.So do I.I wait.So:A whole message.It is there.");
+  expect(stage.run.isOver).toBe(true);
+  expect(stage.clock.timerCount).toBe(0);
 });
 
 test("an attempt with too much output is cut, and fails with an error", async () => {
@@ -86,16 +77,6 @@ test("an attempt with too much output is cut, and fails with an error", async ()
   expect([said(stage).length, stage.run.isOver]).toEqual([4_194_304, true]);
 });
 
-test("an attempt reports the author of sub-agents' text", async () => {
-  const stage = await drive();
-  const agent = { kind: "sub" as const, name: "browser", depth: 1, path: ["music", "browser"] };
-  stage.run.say("I ask.");
-  stage.run.do({ type: "text", text: "I look.", agent });
-  stage.run.end();
-  await stage.clock.advance(0);
-  expect(stage.floor.parts.filter(({ kind }) => kind === "open")).toMatchObject([{ agent: MASTER }, { agent }]);
-});
-
 test("a finished attempt leaves no timer and no question of its agent", async () => {
   const stage = await drive();
   const { control } = stage.run;
@@ -103,8 +84,7 @@ test("a finished attempt leaves no timer and no question of its agent", async ()
   for (const waiting of [control.sleep(60_000), control.askUser({ kind: "question", question: "?", options: [] })]) {
     waiting.catch((error) => void failures.push(error));
   }
-  stage.run.end();
-  await stage.clock.advance(0);
+  await finish(stage, stage.run);
   expect([stage.outcome(), failures.length, control.signal.aborted]).toEqual(["done", 2, true]);
   expect(stage.clock.timerCount).toBe(0);
   await expect(control.sleep(1)).rejects.toThrow();
@@ -188,8 +168,7 @@ test("a line of a run's log belongs to the current message, or to the next one",
   stage.run.do({ type: "log", stream: "stderr", text: "warming up" });
   stage.run.say("la");
   stage.run.do({ type: "log", stream: "stdout", text: "sung" });
-  stage.run.end();
-  await stage.clock.advance(0);
+  await finish(stage, stage.run);
   expect(linesOf(stage)).toMatchObject([
     { messageId: "run_1-1-0", line: { stream: "stderr", text: "warming up", timestamp: stage.clock.now() } },
     { messageId: "run_1-1-0", line: { stream: "stdout", text: "sung" } },
@@ -206,9 +185,7 @@ test("the log of a run is cut at 1 MiB, with a note", async () => {
   await stage.clock.advance(0);
   expect(linesOf(stage)).toHaveLength(pieces);
   for (let n = 0; n < 3; n++) stage.run.do({ type: "log", stream: "stdout", text: "y" });
-  stage.run.say("la");
-  stage.run.end();
-  await stage.clock.advance(0);
+  await finish(stage, stage.run, "la");
   const lines = linesOf(stage);
   expect(lines).toHaveLength(pieces + 1);
   expect(lines.at(-1)!.line.text).toMatch(/cut/);

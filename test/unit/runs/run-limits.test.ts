@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { FloorId } from "../../../src/protocol/ids.ts";
-import type { Puppet, PuppetRun } from "../../support/agents/puppet.ts";
+import { finish, type Puppet, type PuppetRun } from "../../support/agents/puppet.ts";
 import { WorkerStage } from "../../support/nodes/worker-stage.ts";
 
 const question = { kind: "question" as const, question: "Which?", options: ["a"] };
@@ -20,15 +20,11 @@ async function open(places: { total?: number; perOwner?: number; waiting?: numbe
   /** A run of this user in a separate zone. */
   const begin = (user: string, zone = "front", agentId = "music") =>
     chat(`u:${user}/${zone}`, `${user}-${zone}`, agentId);
-  const end = async (run: PuppetRun): Promise<void> => {
-    run.end();
-    await stage.clock.advance(0);
-  };
   const ask = async (run: PuppetRun): Promise<void> => {
     run.control.askUser(question).catch(() => {});
     await stage.clock.advance(0);
   };
-  return { stage, worker, puppet, chat, begin, end, ask, begun: () => puppet.runs.map(({ turn }) => turn.runId) };
+  return { stage, worker, puppet, chat, begin, ask, begun: () => puppet.runs.map(({ turn }) => turn.runId) };
 }
 
 test("a run that waits for a person occupies no place that another run could use", async () => {
@@ -86,14 +82,14 @@ test("an owner has no more places than its share, and another owner gets one at 
 });
 
 test("an owner's next run is taken as soon as one of its runs ends, the most important first", async () => {
-  const { stage, puppet, begin, end, begun } = await open({ total: 3, perOwner: 1 });
+  const { stage, puppet, begin, begun } = await open({ total: 3, perOwner: 1 });
   for (const zone of ["front", "back"]) await begin("ann", zone);
   stage.agents.set("phone", puppet);
   await begin("ann", "roof", "phone");
   expect(begun()).toEqual(["run-ann-front"]);
-  await end(puppet.last);
+  await finish(stage, puppet.last);
   expect(begun()).toEqual(["run-ann-front", "run-ann-roof"]);
-  await end(puppet.last);
+  await finish(stage, puppet.last);
   expect(begun()).toEqual(["run-ann-front", "run-ann-roof", "run-ann-back"]);
 });
 

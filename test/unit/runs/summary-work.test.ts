@@ -4,7 +4,7 @@ import type { SummaryTask } from "../../../src/protocol/internal/run.ts";
 import type { Message } from "../../../src/protocol/message.ts";
 import { readSummaryWork } from "../../../src/runs/summary-reader.ts";
 import { drive } from "../../support/agents/driver-stage.ts";
-import { Puppet } from "../../support/agents/puppet.ts";
+import { finish, Puppet } from "../../support/agents/puppet.ts";
 import { messageOf } from "../../support/agents/run-stage.ts";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
 import { WorkerStage } from "../../support/nodes/worker-stage.ts";
@@ -119,8 +119,7 @@ test("a summary's text and tokens are reported at once", async () => {
   run.do({ type: "usage", usage }, { type: "usage", usage });
   await clock.advance(4_999);
   expect(floor.asked).toEqual([]);
-  run.end();
-  await clock.advance(0);
+  await finish({ clock }, run);
   const parts = [{ kind: "usage", usage: { prompt_tokens: 10, completion_tokens: 2, total_tokens: 12 } }];
   const text = "# **Two** numbers\n\nOne and two.";
   const outcome = { kind: "written", text, upTo: work.upTo, hasMore: false };
@@ -141,9 +140,7 @@ test("an endless summary is cut, and its stream is closed", async () => {
 
 test("an empty summary is a failure", async () => {
   const { run, clock, lastOutcome } = await writing();
-  run.say(" \n");
-  run.end();
-  await clock.advance(0);
+  await finish({ clock }, run, " \n");
   const message = "The model wrote no summary.";
   expect(lastOutcome()).toEqual({ kind: "failed", code: "provider_unreachable", message });
 });
@@ -174,17 +171,11 @@ async function open() {
   const talk = async (userId: string) => {
     await stage.create(userId);
     await stage.chat(userId);
-    puppet.last.say("la");
-    puppet.last.end();
-    await stage.clock.advance(0);
+    await finish(stage, puppet.last, "la");
   };
   /** Let all agents write their summaries. */
   const write = async () => {
-    for (const summary of summaries) {
-      summary.say("In short.");
-      summary.end();
-    }
-    await stage.clock.advance(0);
+    for (const summary of summaries) await finish(stage, summary, "In short.");
   };
   const summaryOf = async (userId: string) => {
     const page = await stage.floors.store.store.listMessages(userId as SessionId, { limit: 500 });
@@ -257,8 +248,7 @@ test("a stopping worker gives its summaries back at once, also one that it has j
     stopped ??= first.worker.stop({ graceMs: 60_000, giveBackMs: 1_000 });
     return find(id);
   };
-  puppet.last.end();
-  await stage.clock.advance(0);
+  await finish(stage, puppet.last);
   const aborted = () => summaries.map(({ control }) => control.signal.aborted);
   expect(summaries.map(({ pulls }) => pulls)).toEqual([1]);
   expect(aborted()).toEqual([true]);

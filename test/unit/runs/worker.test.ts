@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { AppError } from "../../../src/protocol/errors.ts";
 import { parseFrame } from "../../../src/protocol/frames.ts";
-import type { Puppet } from "../../support/agents/puppet.ts";
+import { finish } from "../../support/agents/puppet.ts";
 import { openSinging, sing, WorkerStage } from "../../support/nodes/worker-stage.ts";
 
 const STOP_MS = 9_000;
@@ -17,13 +17,6 @@ async function openIdle(agent = "music") {
   return { stage, worker, puppet: stage.puppet(agent) };
 }
 
-/** An agent's last words. */
-async function finish({ clock }: WorkerStage, puppet: Puppet, ...words: string[]): Promise<void> {
-  puppet.last.say(...words);
-  puppet.last.end();
-  await clock.advance(0);
-}
-
 /** Two workers with separate disks; the near worker has the conversation of ann's session. */
 async function openElsewhere() {
   const stage = await WorkerStage.open();
@@ -32,7 +25,7 @@ async function openElsewhere() {
   await stage.chat("ann");
   const { last } = stage.puppet();
   last.do({ type: "provider-session", id: "p", isLocal: true });
-  await finish(stage, stage.puppet(), "la");
+  await finish(stage, last, "la");
   const far = await stage.startWorker({ home: "far", leaveToOthersMs: 60_000 });
   return { stage, near, far };
 }
@@ -58,7 +51,7 @@ test("a run is claimed, driven and ended; its output reaches readers at once, an
   await stage.clock.advance(250);
   expect(await stage.answersOf("ann")).toEqual(["running la "]);
 
-  await finish(stage, stage.puppet(), "li");
+  await finish(stage, last, "li");
   expect(await stage.answersOf("ann")).toEqual(["success la li"]);
   expect(await stage.stateOf("ann")).toBe("active/idle");
   expect(await stage.runRequests()).toEqual([]);
@@ -72,7 +65,7 @@ test("a run that is no longer wanted when its turn comes is dropped without a ca
   await stage.chat("bob");
   expect(puppet.runs).toHaveLength(1);
   await stage.on("bob", "abort");
-  await finish(stage, puppet);
+  await finish(stage, puppet.last);
   expect(worker.claims).toHaveLength(2);
   expect([puppet.runs.length, worker.ended]).toEqual([1, ["music done"]]);
 });
@@ -80,7 +73,7 @@ test("a run that is no longer wanted when its turn comes is dropped without a ca
 test("a run that waited for others gets their messages, each answer after its question", async () => {
   const { stage, puppet } = await openIdle("stacker");
   for (const turn of ["one", "two", "three"]) await stage.chat("ann", turn);
-  for (const turn of ["one", "two"]) await finish(stage, puppet, `about ${turn}`);
+  for (const turn of ["one", "two"]) await finish(stage, puppet.last, `about ${turn}`);
   const conversations = puppet.runs.map(({ turn }) =>
     turn.history.map(({ id, content }) => (content === "go" ? id : content)),
   );
@@ -179,7 +172,7 @@ test.each([
   expect(puppet.runs).toEqual([]);
   await stage.clock.advance(untilMs + WHO_DRIVES_MS);
   expect(puppet.runs).toHaveLength(1);
-  await finish(stage, puppet);
+  await finish(stage, puppet.last);
   expect(await stage.stateOf("ann")).toBe("active/idle");
 });
 
@@ -215,7 +208,7 @@ test("a run goes to the second worker if no worker answers that it drives it: th
   puppet.last.say("again");
   await stage.clock.advance(STOP_MS);
   expect(puppet.runs.map(({ isOver }) => isOver)).toEqual([true, false]);
-  await finish(stage, puppet);
+  await finish(stage, puppet.last);
   expect(await stage.answersOf("ann")).toEqual(["interrupted la", "success again"]);
   expect(await stage.eventsOf("ann", "complete")).toHaveLength(1);
 });

@@ -124,12 +124,6 @@ describe("the output of a coding agent", () => {
     expect(most).toBeLessThan(60_000_000);
   });
 
-  test.each(['{"a":1}', '""'])("a coding agent that opens the session %s fails with a sentence", async (id) => {
-    const { failure } = await playToFailure(talking(acpAdapter(`opens ${id}`)).agent, turnOf("speak"));
-    const message = "This agent failed: it opened no session.";
-    expect(failure).toMatchObject({ code: "provider_unreachable", message });
-  });
-
   const ENDS = ["null", '"end_turn"', '{"stopReason":{},"usage":[],"_meta":7}'];
   test.each(ENDS)(
     "a coding agent whose prompt ends with %s is done if it spoke, and has failed if not",
@@ -167,11 +161,6 @@ describe("the output of a coding agent", () => {
     expect(process.memoryUsage().rss - before).toBeLessThan(60_000_000);
     await parts.return?.();
     await gone(subject.tag);
-  });
-
-  test("one endless message of a coding agent fails with an error", async () => {
-    const { failure } = await playToFailure(talking().agent, turnOf("huge"));
-    expect(failure).toMatchObject({ code: "too_large" });
   });
 });
 
@@ -338,28 +327,34 @@ describe("a failure", () => {
     expect(String(failure)).toContain("it broke with [THE_KEY]");
   });
 
+  const [START, SILENCE] = [{ start_timeout: "1s" }, { silence_timeout: "1s" }];
+  const unreachable = (sentence: string) => ({ code: UNREACHABLE, message: `This agent${sentence}` });
+  const NO_SESSION = unreachable(" failed: it opened no session.");
   test.each([
-    ["is silent at its start", "hangs", "go", { start_timeout: "1s" }, "has not begun for 1 s."],
-    ["is silent in its turn", "resumes", "mute", { silence_timeout: "1s" }, "has given no sign for 1 s."],
-    ["prints without end before it has begun", "chatters", "go", { start_timeout: "1s" }, "has not begun for 1 s."],
+    ["is silent at its start", "hangs", "go", START, unreachable("'s program has not begun for 1 s.")],
+    ["is silent in its turn", "resumes", "mute", SILENCE, unreachable("'s program has given no sign for 1 s.")],
+    [
+      "prints without end before it has begun",
+      "chatters",
+      "go",
+      START,
+      unreachable("'s program has not begun for 1 s."),
+    ],
     [
       "prints without end and opens no conversation",
       "drifts",
       "go",
-      { silence_timeout: "1s" },
-      "has opened no conversation for 1 s.",
+      SILENCE,
+      unreachable("'s program has opened no conversation for 1 s."),
     ],
-  ])("an agent that %s fails, and its program is ended", async (_, ability, content, limits, sentence) => {
+    ["opens a session whose id is no text", 'opens {"a":1}', "speak", {}, NO_SESSION],
+    ["opens a session whose id is empty", 'opens ""', "speak", {}, NO_SESSION],
+    ["sends updates without a meaning without end", "resumes", "mumbles", {}, { code: "too_large" }],
+    ["sends one endless message", "resumes", "huge", {}, { code: "too_large" }],
+  ])("an agent that %s fails, and its program is ended", async (_, ability, content, limits, expected) => {
     const subject = talking({ ...acpAdapter(ability), ...limits });
     const { failure } = await playToFailure(subject.agent, turnOf(content));
-    expect(failure).toMatchObject({ code: UNREACHABLE, message: `This agent's program ${sentence}` });
-    await gone(subject.tag);
-  });
-
-  test("an agent that sends updates without a meaning without end is ended", async () => {
-    const subject = talking();
-    const { failure } = await playToFailure(subject.agent, turnOf("mumbles"));
-    expect(failure).toMatchObject({ code: "too_large" });
+    expect(failure).toMatchObject(expected);
     await gone(subject.tag);
   });
 });
