@@ -21,6 +21,8 @@ export type WireEnding = "whole" | "calls" | "filtered" | "length";
 export interface WireCall {
   readonly id: string;
   readonly name: string;
+  /** The group of the tool, which the Responses API tells separately. */
+  readonly namespace?: string;
   /** JSON text; not always well-formed. */
   readonly arguments: string;
 }
@@ -63,11 +65,12 @@ const responses: Wire = {
   text(deltas) {
     const place = { item_id: "msg_1", output_index: 1 };
     const frames = deltas.map((delta) => named("response.output_text.delta", { ...place, delta }));
-    return outputItem(1, { type: "message", id: "msg_1" }, frames);
+    const content = [{ type: "output_text", text: deltas.join("") }];
+    return outputItem(1, { type: "message", id: "msg_1", role: "assistant", content }, frames);
   },
   calls: (calls) =>
-    joined(calls, ({ id, name, arguments: text }, index) => {
-      const item = { type: "function_call", id: `fc_${id}`, call_id: id, name };
+    joined(calls, ({ id, arguments: text, ...rest }, index) => {
+      const item = { type: "function_call", id: `fc_${id}`, call_id: id, ...rest };
       const output_index = 2 + index;
       return [
         named("response.output_item.added", { output_index, item: { ...item, arguments: "" } }),
@@ -84,7 +87,8 @@ const responses: Wire = {
       output_tokens_details: { reasoning_tokens: 0 },
       total_tokens: input + output,
     };
-    if (ending === "whole" || ending === "calls") return named("response.completed", { response: { usage } });
+    const isWhole = ending === "whole" || ending === "calls";
+    if (isWhole) return named("response.completed", { response: { id: "resp_1", usage } });
     const reason = ending === "filtered" ? "content_filter" : "max_output_tokens";
     return named("response.incomplete", { response: { usage, incomplete_details: { reason } } });
   },
