@@ -8,6 +8,7 @@ import { CACHED } from "../../support/agents/programs.ts";
 import type { StreamEvent } from "../../support/clients/frame-reader.ts";
 import { describeDeployments, Talk } from "../../support/nodes/deployments.ts";
 import { type ProviderReply, startProviderServer } from "../../support/servers/provider-server.ts";
+import type { WireCall } from "../../support/servers/provider-wire.ts";
 import { type Answer, SmallServer } from "../../support/servers/small-server.ts";
 
 const PROGRAM = fileURLToPath(new URL("../../support/agents/mcp-program-server.ts", import.meta.url));
@@ -44,13 +45,8 @@ const CATALOG = {
   ],
 };
 
-interface Call {
-  id: string;
-  name: string;
-  arguments: string;
-}
-const call = (name: string, input: unknown, id = "c1"): Call => ({ id, name, arguments: JSON.stringify(input) });
-const calls = (...all: Call[]): ProviderReply => ({ kind: "stream", calls: all });
+const call = (name: string, input: unknown, id = "c1"): WireCall => ({ id, name, arguments: JSON.stringify(input) });
+const calls = (...all: WireCall[]): ProviderReply => ({ kind: "stream", calls: all });
 const says = (...text: string[]): ProviderReply => ({ kind: "stream", text });
 
 /** The next request to the site, which the test answers. */

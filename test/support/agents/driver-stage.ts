@@ -13,22 +13,14 @@ import { turnOf } from "./run-stage.ts";
 export type DriverStage = Awaited<ReturnType<typeof drive>>;
 
 /** A driver whose agent, a puppet, has started. */
-export async function drive(
-  agent = new Puppet(),
-  onDelta: (driver: RunDriver) => void = () => {},
-  home?: string,
-  work: RunWork = { request: turnOf("go") },
-) {
-  return { ...(await driveAgent(agent, onDelta, home, work)), run: agent.last };
+export async function drive(agent = new Puppet(), ...more: More) {
+  return { ...(await driveAgent(agent, ...more)), run: agent.last };
 }
 
+type More = [onDelta?: (driver: RunDriver) => void, home?: string, work?: RunWork];
+
 /** A driver of any agent. */
-export async function driveAgent(
-  agent: Agent,
-  onDelta: (driver: RunDriver) => void = () => {},
-  home?: string,
-  work: RunWork = { request: turnOf("go") },
-) {
+export async function driveAgent(agent: Agent, ...[onDelta, home, work = { request: turnOf("go") }]: More) {
   const clock = new VirtualClock();
   const floor = new ControlledFloor();
   const log = new KeptLog();
@@ -47,7 +39,7 @@ export async function driveAgent(
     loadImage: async ({ hash }) => new TextEncoder().encode(hash),
     stream: (delta) => {
       deltas.push(delta);
-      onDelta(driver);
+      onDelta?.(driver);
     },
     home,
     onHold: (isHeld) => void holds.push(isHeld),

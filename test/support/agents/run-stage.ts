@@ -4,7 +4,7 @@ import type { Agent, NewInteraction, Part, RunControl, Turn } from "../../../src
 import type { MessageId, RequestId, RunId, SessionId } from "../../../src/protocol/ids.ts";
 import type { Answer } from "../../../src/protocol/interaction.ts";
 import type { ImageRef, Message } from "../../../src/protocol/message.ts";
-import { raceAborted } from "../../../src/shared/waiting.ts";
+import { raceAborted, unlessAborted } from "../../../src/shared/waiting.ts";
 
 type WithoutId<T> = T extends unknown ? Omit<T, "requestId"> : never;
 type AnswerWithoutId = WithoutId<Answer>;
@@ -25,26 +25,6 @@ export function createRunStage({ time = "jumps" }: { time?: "jumps" | "stands" }
   const sleepers = new Set<{ dueAt: number; wake: () => void }>();
   let now = 0;
 
-  /** A promise that the end of the run rejects; `settle` gets the functions that resolve and reject it earlier. */
-  function untilAborted<T>(settle: (resolve: (value: T) => void) => () => void): Promise<T> {
-    return new Promise((resolve, reject) => {
-      if (signal.aborted) {
-        reject(signal.reason);
-        return;
-      }
-      let forget = () => {};
-      const onAbort = () => {
-        forget();
-        reject(signal.reason);
-      };
-      signal.addEventListener("abort", onAbort, { once: true });
-      forget = settle((value) => {
-        signal.removeEventListener("abort", onAbort);
-        resolve(value);
-      });
-    });
-  }
-
   /** Move the clock, and fire what is due. */
   function advance(ms: number): void {
     now += ms;
@@ -64,8 +44,8 @@ export function createRunStage({ time = "jumps" }: { time?: "jumps" | "stands" }
       signal.throwIfAborted();
     },
     sleep: (delayMs) =>
-      untilAborted<void>((wake) => {
-        const sleeper = { dueAt: now + delayMs, wake: () => wake() };
+      unlessAborted<void>(signal, (wake) => {
+        const sleeper = { dueAt: now + delayMs, wake };
         sleeps.push(delayMs);
         sleepers.add(sleeper);
         heard.emit("sleep");
@@ -80,13 +60,13 @@ export function createRunStage({ time = "jumps" }: { time?: "jumps" | "stands" }
     },
     askUser: (interaction, withdrawal) =>
       raceAborted(withdrawal, () =>
-        untilAborted<Answer>((resolve) => {
+        unlessAborted<Answer>(signal, (resolve) => {
           asked.push(interaction);
           withdrawal?.addEventListener("abort", () => withdrawn.push(interaction), { once: true });
           heard.emit("question");
           const answer = answers.shift();
           if (answer) resolve({ ...answer, requestId: `request_${asked.length}` as RequestId });
-          return () => {};
+          return undefined;
         }),
       ),
     loadImage: async ({ hash }) => {
@@ -169,13 +149,14 @@ export async function playToFailure(agent: Agent, turn: Turn, stage: RunStage = 
   throw new Error("the run did not fail");
 }
 
-/** Starts a turn, and pulls its parts up to the first one of these types. */
+/** Starts a turn, and pulls its parts up to the first one of these types. `rest`: those that follow, to the end. */
 export async function playUntil(agent: Agent, turn: Turn, stage: RunStage, ...types: Part["type"][]) {
   const parts = agent.run(turn, stage.control)[Symbol.asyncIterator]();
   for (;;) {
     const { value: part, done } = await parts.next();
     if (done) throw new Error(`the run ended without a part of type ${types.join()}`);
-    if (types.includes(part.type)) return { part: part as Part, parts };
+    const rest = () => Array.fromAsync({ [Symbol.asyncIterator]: () => parts });
+    if (types.includes(part.type)) return { part: part as Part, parts, rest };
   }
 }
 

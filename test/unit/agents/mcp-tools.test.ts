@@ -40,7 +40,7 @@ function agentWith(mcpServer: object | object[], tools: unknown[] = ["mcp:files/
   const file = { mcp_servers, agents: [{ name: "master", adapter, tools }] };
   const reading = readCatalog(JSON.stringify(file));
   if (!reading.ok) throw new Error(reading.faults.map(({ message }) => message).join());
-  const env = { ...process.env, GIVEN_THERE: "given", SECRET: "never", TOKEN: "token-value", ...more };
+  const env = { ...process.env, GIVEN_THERE: "given", SECRET: "never", ...more };
   const registry = testRegistry({ catalog: () => reading.catalog, env });
   closers.push(() => registry.close());
   return registry.find("master" as AgentId)!;
@@ -158,14 +158,6 @@ test("a server that is given up while its program starts leaves no process", asy
   await expect(connectMcp(entry, settings, programs)).rejects.toThrow("it is over");
   await (await started[0]!).ended;
   await gone(tag);
-});
-
-test("a server over HTTP gets the header from the environment, and its tools are called", async () => {
-  const http = await startTools("files", toolOf("look"));
-  const agent = agentWith({ url: http.url, headers_env: { Authorization: "TOKEN" } });
-  willCall("files_look");
-  expect(results(await play(agent, turnOf("x")))).toMatchObject([{ content: "files: look", status: "success" }]);
-  expect(new Set(http.heard.map(({ headers }) => headers.authorization))).toEqual(new Set(["token-value"]));
 });
 
 test("a server over HTTP that floods the client with requests, or redirects it, occupies no other run", async () => {
@@ -316,7 +308,7 @@ test("a list of more than 4 MiB is not read, and an endless list is read until i
   expect(logOf(long)).toEqual([leftOut(44), further]);
 });
 
-test("the values that a server gets from the environment are in no error, result, description or log line", async () => {
+test("a server over HTTP gets its header from the environment, whose values are in no error, result, description or log line", async () => {
   const env = { BEARER: "Bearer sk-abcdef-123", GIVEN_THERE: "the-given-value" };
   const spoken = "sk-abcdef-123 or Bearer sk-abcdef-123";
   let isBroken = false;
@@ -326,14 +318,19 @@ test("the values that a server gets from the environment are in no error, result
     fail: { error: { code: -32_000, message: `${"x".repeat(1_000)} ${spoken}` } },
     fall: { result: { structuredContent: { token: spoken }, isError: true } },
   };
-  const { url } = await startHttp(({ method, params }, response, { headers }) => {
+  const { url, heard } = await startHttp(({ method, params }, response, { headers }) => {
     if (isBroken) return void response.writeHead(500).end(`no access with ${headers.authorization}`);
     return method === "tools/list" ? { result: { tools } } : outcomes[params?.name ?? ""];
   });
   const agent = agentWith({ url, headers_env: { Authorization: "BEARER" } }, ["mcp:files/*"], env);
   willCall("files_tell", "files_fail", "files_fall");
   const parts = await play(agent, turnOf("x"));
-  expect(results(parts)).toHaveLength(3);
+  expect(
+    results(parts)
+      .map(({ status }) => status)
+      .toSorted(),
+  ).toEqual(["error", "error", "success"]);
+  expect(new Set(heard.map(({ headers }) => headers.authorization))).toEqual(new Set([env.BEARER]));
   isBroken = true;
   server.willReply({ kind: "stream", text: ["ok"] });
   const later = await play(agent, turnOf("x"));

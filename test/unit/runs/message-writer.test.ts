@@ -13,12 +13,12 @@ const MAX_MESSAGE_UNITS = 131_072;
 const MAX_REASONING_UNITS = 32_768;
 
 /** A writer, and the parts that it passed on. */
-function makeWriter({ attempt = 1 } = {}) {
+function makeWriter() {
   const parts: ReportPart[] = [];
   const deltas: Delta[] = [];
   const writer = new MessageWriter({
     runId: "run" as RunId,
-    attempt,
+    attempt: 1,
     master: MASTER,
     report: (part) => void parts.push(part),
     stream: (delta) => void deltas.push(delta),
@@ -70,19 +70,6 @@ test("NUL and half a character without its other half become U+FFFD", () => {
   expect(streamed).toEqual(expect.arrayContaining(["text a\uFFFD", "reasoning \uFFFD"]));
 });
 
-test("the messages of an attempt have ids that no other message of the run has, of any attempt", () => {
-  const first = makeWriter();
-  const second = makeWriter({ attempt: 2 });
-  for (const { writer } of [first, second]) {
-    for (let n = 0; n < 3; n++) {
-      writer.write("text", "la");
-      writer.close();
-    }
-  }
-  const ids = [...first.deltas, ...second.deltas].map(({ messageId }) => messageId);
-  expect(new Set(ids).size).toBe(6);
-});
-
 test("the messages of concurrent speakers grow independently, even if two speakers have the same name", () => {
   const { writer, kinds, parts } = makeWriter();
   writer.write("text", "I ask.");
@@ -118,14 +105,6 @@ test("a message of an attempt is not begun without content, and not closed twice
   writer.close();
   writer.close();
   expect(parts).toHaveLength(3);
-});
-
-test("the messages of an attempt have a status and its details", () => {
-  const { writer, parts } = makeWriter();
-  writer.write("text", "la");
-  writer.count(USAGE);
-  writer.close(undefined, { status: "interrupted" });
-  expect(parts.at(-1)).toEqual({ kind: "close", messageId: "run-1-0", status: "interrupted", usage: USAGE });
 });
 
 test("a message that gets too long continues in another, and no character is split", () => {
@@ -177,14 +156,6 @@ test("a whole message of an attempt has what comes with its end: log lines, and 
   expect(kinds()).toEqual(["open run-1-0", "append run-1-0", "close run-1-0"]);
   expect(parts.at(-1)).toMatchObject({ ...failed, output: "ok" });
   expect(writer.newest()).toBe("run-1-0");
-});
-
-test("a whole message of an attempt is complete before the next text", () => {
-  const { writer, kinds } = makeWriter();
-  writer.writeWhole("One.", {});
-  writer.write("text", "Two.");
-  const first = ["open run-1-0", "append run-1-0", "close run-1-0"];
-  expect(kinds()).toEqual([...first, "open run-1-1", "append run-1-1"]);
 });
 
 test("reasoning is streamed with its own offsets, and kept with its message when that is complete", () => {

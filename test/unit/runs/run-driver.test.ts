@@ -11,7 +11,7 @@ const MASTER = masterRef("music");
 const SUB = { kind: "sub" as const, name: "browser", depth: 1, path: ["music", "browser"] };
 
 test("a finished attempt has reported its agent's whole output in order, with its authors, and its outcome", async () => {
-  const stage = await drive(new Puppet(), () => {}, "here");
+  const stage = await drive(new Puppet(), undefined, "here");
   const usage = { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 };
   const call = { toolCallId: "t", function: { name: "look", arguments: "{}" } };
   const result = { toolCallId: "t", toolName: "look", content: "there", status: "success" as const };

@@ -110,7 +110,7 @@ test("a run whose conversation is on another worker's disk is handed over to tha
   near.isOffered = false;
   await stage.chat("ann", "second");
   expect([near.claims.length, far.claims.length]).toEqual([2, 0]);
-  expect(stage.puppet().last.turn).toMatchObject({ runId: "second", providerSessionId: "p" });
+  expect(stage.puppet().last.turn).toMatchObject({ runId: "second", providerSessionId: "p", heardUpTo: "m-run-ann" });
 });
 
 test("a run whose conversation's disk is gone for a minute is driven elsewhere, as a new conversation", async () => {

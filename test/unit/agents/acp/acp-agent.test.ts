@@ -176,10 +176,12 @@ describe("a conversation", () => {
     expect(prompt[1]).toEqual({ type: "image", mimeType: "image/png", data: "AQID" });
   });
 
-  test("a conversation has its instructions separately if the agent accepts them so", async () => {
-    const { text, session } = await echo(talking(acpAdapter("instructed"), { instructions: "Be brief." }));
+  test("a conversation has the mode and the folder of its entry, and its instructions separately if the agent accepts them so", async () => {
+    const adapter = { ...acpAdapter("instructed"), mode: "plan", cwd: "/" };
+    const { text, session } = await echo(talking(adapter, { instructions: "Be brief." }));
     expect(text).toBe("echo");
-    expect(session).toMatchObject({ systemPrompt: { mode: "append", content: [{ type: "text", text: "Be brief." }] } });
+    const systemPrompt = { mode: "append", content: [{ type: "text", text: "Be brief." }] };
+    expect(session).toMatchObject({ systemPrompt, mode: "plan", cwd: "/" });
   });
 
   test.each([
@@ -276,11 +278,6 @@ describe("a conversation", () => {
     const { text } = await echo(talking(), { attempt: 2, history: [said] });
     expect(text).toMatch(/^echo\n\n.*Go on where you stopped.*\n\nOne, tw$/s);
   });
-
-  test("a conversation has the mode and the folder of its catalogue entry", async () => {
-    const { session } = await echo(talking({ ...acpAdapter(), mode: "plan", cwd: "/" }));
-    expect(session).toMatchObject({ mode: "plan", cwd: "/" });
-  });
 });
 
 describe("a failure", () => {
@@ -360,11 +357,15 @@ describe("a failure", () => {
 });
 
 describe("a cancel", () => {
-  test("a cancel while the agent starts ends the program", async () => {
-    const subject = talking(acpAdapter("hangs"));
+  test.each<[string, string, string, (tag: string, stage: RunStage) => Promise<unknown>]>([
+    ["while the agent starts", "hangs", "speak", (tag) => running(tag, 1)],
+    ["while it waits for a permission", "resumes", "permit", (_, stage) => stage.next("question")],
+  ])("a cancel %s ends the program, and leaves nothing", async (_, ability, content, moment) => {
+    const subject = talking(acpAdapter(ability));
     const stage = createRunStage();
-    const pulling = play(subject.agent, turnOf("speak"), stage).catch(() => {});
-    await running(subject.tag, 1);
+    const reached = moment(subject.tag, stage);
+    const pulling = play(subject.agent, turnOf(content), stage).catch(() => {});
+    await reached;
     stage.abort();
     await pulling;
     await gone(subject.tag);
