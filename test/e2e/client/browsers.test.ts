@@ -174,10 +174,6 @@ function behavesIn(evaluate: (expression: string) => Promise<string>): void {
   });
 }
 
-describeInChromium("the client in Chromium", (open) => {
-  behavesIn(async (expression) => (await open(pageUrl)).page.evaluate<string>(expression));
-});
-
 describeInChromium("the client in a Chromium without what the oldest browsers lack", (open) => {
   behavesIn(async (expression) => {
     const { page } = await open("about:blank");

@@ -8,7 +8,7 @@ const node = await startPageNode();
 const runsOfNode = async (of: typeof node) => (await accepted(of.get("/runs"))).runs;
 
 describePage("the node view", (open) => {
-  test("the node view shows the node's metrics as they change", async () => {
+  test("the node view shows the node's metrics as they change, and what turns used", async () => {
     const page = await open(`${node.url}/#/node`);
     await shown(page.getByText(/^. Ready$/).first());
     await page.getByText("It is gateway, orchestrator, worker").waitFor();
@@ -20,6 +20,14 @@ describePage("the node view", (open) => {
     await node.post("/session/create", { agentId: "music", userId: node.newUser(), activate: true });
     await expect.poll(() => commands.textContent()).not.toBe(before);
     await shown(page.locator("dl > div", { hasText: "Commits, 99 of 100 within" }).getByText(/≤ .* ms/));
+    await page.getByRole("heading", { name: "Nodes (1)" }).waitFor();
+    const userId = node.newUser("spender");
+    await node.post("/message", { type: "chat", content: "hello", agentId: "general", userId });
+    const row = page.getByRole("row", {
+      name: new RegExp(`${new Date().toISOString().slice(0, 10)} ${userId} general`),
+    });
+    await shown(row.getByRole("cell").nth(2).getByText("1", { exact: true }));
+    await page.getByRole("heading", { name: "Usage by day" }).waitFor();
   });
 
   test("the node view lists all nodes with their rates, and marks one that is not ready and one that is silent", async () => {
@@ -129,18 +137,6 @@ describePage("the node view", (open) => {
     expect(leaving.notices.map(({ type }) => type)).toEqual(["decision", "test", "test"]);
     await page.getByRole("button", { name: "中文" }).click();
     await page.getByRole("row", { name: /^leaving 没有失败 0 / }).waitFor();
-  });
-
-  test("the node view shows what turns used, and more as it is used", async () => {
-    const userId = node.newUser("spender");
-    const page = await open(`${node.url}/#/node`);
-    await page.getByRole("heading", { name: "Nodes (1)" }).waitFor();
-    await node.post("/message", { type: "chat", content: "hello", agentId: "general", userId });
-    const row = page.getByRole("row", {
-      name: new RegExp(`${new Date().toISOString().slice(0, 10)} ${userId} general`),
-    });
-    await shown(row.getByRole("cell").nth(2).getByText("1", { exact: true }));
-    await page.getByRole("heading", { name: "Usage by day" }).waitFor();
   });
 
   test("the node view says where the catalogue on disk has faults", async () => {

@@ -1,14 +1,13 @@
 import { expect, test } from "vitest";
 import { addressOf, describePage, openHeld, shown, startPageNode } from "../../support/browsers/page-stage.ts";
 import { CAR } from "../../support/catalogs/car-catalog.ts";
-import { E2eClient } from "../../support/clients/e2e-client.ts";
 
 const radio = { name: "radio_agent", priority: 20, lease: "1h", adapter: { kind: "external" } };
 const node = await startPageNode({ agents: [...CAR, radio], catalog: {} });
 
 describePage("the explanation of a session's state", (open) => {
-  test("a paused session's view explains which session paused it, with which priorities, and what resumes it", async () => {
-    const { user: ann, page } = await openHeld(open, node, "session", "music_agent");
+  test("a paused session's view explains which session paused it, with which priorities, and what resumes it; a ducked session can be paused", async () => {
+    const { user: ann, id, page } = await openHeld(open, node, "session", "music_agent");
     await page.getByText("Music Agent (20) got the floor: it is free.").first().waitFor();
     const phone = await ann.hold("phone_agent");
     await page.getByText("Phone Agent (90) got the floor: 90 against 20, Music Agent is paused.").first().waitFor();
@@ -18,16 +17,11 @@ describePage("the explanation of a session's state", (open) => {
     await page.getByRole("button", { name: "Pause", exact: true }).click();
     await page.getByText("paused by its user.").waitFor();
     await page.getByText("It stays paused until it is resumed or spoken to.").waitFor();
-  });
-
-  test("a ducked session can be paused, in its view and in the stack", async () => {
-    const ben = new E2eClient(node);
-    const music = await ben.hold("music_agent");
-    await ben.hold("prompt_agent");
-    const page = await open(addressOf(node, "session", music));
+    await ann.on(id, "resume");
+    await ann.hold("prompt_agent");
     await page.getByText("Music Agent is heard quieter.").first().waitFor();
     await page.getByRole("button", { name: "Pause", exact: true }).click();
-    await expect.poll(async () => (await ben.see(music.id)).state).toBe("paused");
+    await expect.poll(async () => (await ann.see(id)).state).toBe("paused");
   });
 
   test("the card of a ducked session names the session that it is heard beneath", async () => {

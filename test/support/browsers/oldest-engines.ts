@@ -2,7 +2,7 @@
  * What an engine may have that one of the oldest lacks on which the client and the page run: Chrome 116, Firefox 125,
  * Safari 17.4, Node 20.3 (docs/use/client.md).
  */
-const NEWER: Record<string, readonly string[]> = {
+const NEWER: Readonly<Record<string, readonly string[]>> = {
   globalThis: ["Iterator", "requestIdleCallback", "scheduler", "Float16Array", "URLPattern"],
   Promise: ["withResolvers", "try"],
   Array: ["fromAsync"],
@@ -29,22 +29,16 @@ const NEWER: Record<string, readonly string[]> = {
   "Object.getPrototypeOf(Object.getPrototypeOf([].values()))": [
     ...["drop", "every", "filter", "find", "flatMap", "forEach", "map", "reduce", "some", "take", "toArray"],
   ],
-};
-/** The same of elements, which Node.js does not have. */
-const NEWER_IN_PAGES: typeof NEWER = {
   "Document.prototype": ["startViewTransition", "caretPositionFromPoint"],
   "Element.prototype": ["moveBefore", "getHTML", "setHTMLUnsafe", "currentCSSZoom"],
 };
 
-const removal = (newer: typeof NEWER): string =>
-  Object.entries(newer)
-    .flatMap(([owner, names]) =>
-      names.map((name) => {
-        const key = name.startsWith("Symbol.") ? name : JSON.stringify(name);
-        return `if (!delete ${owner}[${key}]) throw new Error(${JSON.stringify(`${owner} keeps ${name}`)});`;
-      }),
-    )
-    .join("\n");
-
 /** A script that makes a page of a new browser one of the oldest. It runs before the page's own scripts. */
-export const AS_OLDEST_BROWSER = removal({ ...NEWER, ...NEWER_IN_PAGES });
+export const AS_OLDEST_BROWSER = Object.entries(NEWER)
+  .flatMap(([owner, names]) =>
+    names.map((name) => {
+      const key = name.startsWith("Symbol.") ? name : JSON.stringify(name);
+      return `if (!delete ${owner}[${key}]) throw new Error(${JSON.stringify(`${owner} keeps ${name}`)});`;
+    }),
+  )
+  .join("\n");

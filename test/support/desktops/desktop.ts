@@ -7,6 +7,7 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { Message, NameFlag, sessionBus } from "@jellybrick/dbus-next";
+import { vi } from "vitest";
 import { startSessionBus } from "../../../examples/car/session-bus.ts";
 import { Meter } from "../../../examples/car/sound/meter.ts";
 import { writeSong } from "../../../examples/car/sound/song.ts";
@@ -19,6 +20,8 @@ import { vlcIn } from "./vlc.ts";
 const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
 const SINK = "cabin";
 const MPRIS_SCRIPT = "/usr/lib/mpv-mpris/mpris.so";
+
+const PATIENT = { timeout: 30_000, interval: 50 };
 
 const run = promisify(execFile);
 
@@ -199,11 +202,11 @@ export class Desktop implements AsyncDisposable {
 
   /** Wait until the bridge has printed a text. */
   async hears(text: string, from = 0): Promise<void> {
-    await retry(async () => {
+    await vi.waitFor(() => {
       if (!this.lines.slice(from).some((line) => line.includes(text))) {
         throw new Error(`the bridge did not print "${text}", but\n${this.lines.join("\n")}`);
       }
-    });
+    }, PATIENT);
   }
 
   async stopBridge(signal: NodeJS.Signals): Promise<void> {
@@ -233,12 +236,13 @@ async function startPipewire(env: NodeJS.ProcessEnv, stack: AsyncDisposableStack
     await once(child, "spawn");
   }
   const properties = `{ factory.name=support.null-audio-sink node.name=${SINK} media.class=Audio/Sink object.linger=true audio.position=[MONO] }`;
-  await retry(() => run("pactl", ["info"], { env }));
-  await retry(() => run("pw-cli", ["create-node", "adapter", properties], { env }));
-  await retry(async () => {
+  // Servers of sound have no line that says that they are ready.
+  await vi.waitFor(() => run("pactl", ["info"], { env }), PATIENT);
+  await vi.waitFor(() => run("pw-cli", ["create-node", "adapter", properties], { env }), PATIENT);
+  await vi.waitFor(async () => {
     const { stdout } = await run("pactl", ["list", "short", "sinks"], { env });
     if (!stdout.includes(SINK)) throw new Error("the sink is not there yet");
-  });
+  }, PATIENT);
 }
 
 async function startNode(folder: string, port: number): Promise<{ node: ChildProcess; port: number }> {
@@ -263,18 +267,4 @@ export async function end(child: ChildProcess, signal: NodeJS.Signals = "SIGKILL
   const ended = once(child, "exit");
   child.kill(signal);
   await ended;
-}
-
-/** Servers of sound have no line that says that they are ready. */
-async function retry(work: () => Promise<unknown>): Promise<void> {
-  const end = Date.now() + 30_000;
-  for (;;) {
-    try {
-      await work();
-      return;
-    } catch (error) {
-      if (Date.now() > end) throw error;
-      await new Promise((resolve) => setTimeout(resolve, 50));
-    }
-  }
 }
