@@ -56,7 +56,7 @@ const message = (id: string, over: Line = {}): Line => ({
 });
 const END = (messages: number) => ({ type: "end", messages });
 
-test("an export as lines of JSON has the session, each image before its message, the messages and an end", async () => {
+test("an export as lines of JSON has the session, each image before its message, the messages and an end; one as Markdown names authors, and what was cut", async () => {
   const ann = new E2eClient(node);
   const { id, messages } = await makeSession(ann);
   const { headers, text } = await node.send("GET", `/session/${id}/export?format=jsonl`);
@@ -68,17 +68,12 @@ test("an export as lines of JSON has the session, each image before its message,
   expect(rest.at(-1)).toEqual({ type: "end", messages: messages.length });
   const exported = rest.slice(0, -1).map(({ type: _, ...line }) => ({ ...line, sessionId: id }));
   expect(exported).toEqual(messages);
-});
-
-test("an export as Markdown names the author of each message, and the messages that were cut", async () => {
-  const ann = new E2eClient(node);
-  const { id } = await makeSession(ann);
-  const { headers, text } = await node.send("GET", `/session/${id}/export`);
-  expect(headers["content-type"]).toBe("text/markdown; charset=utf-8");
-  expect(text).toMatch(/^# hello\n/);
-  expect(text).toMatch(/\n## User, 20\d\d-.*\n\nhello\n\n!\[image\]\(\/session\/.*\/images\/[a-f0-9]{64}\)\n/);
-  expect(text).toMatch(/\n## general › weather, .*\n\nHello there\.\n/);
-  expect(text).toMatch(/la la[^#]*\n_interrupted; heard until: …la_\n/);
+  const markdown = await node.send("GET", `/session/${id}/export`);
+  expect(markdown.headers["content-type"]).toBe("text/markdown; charset=utf-8");
+  expect(markdown.text).toMatch(/^# hello\n/);
+  expect(markdown.text).toMatch(/\n## User, 20\d\d-.*\n\nhello\n\n!\[image\]\(\/session\/.*\/images\/[a-f0-9]{64}\)\n/);
+  expect(markdown.text).toMatch(/\n## general › weather, .*\n\nHello there\.\n/);
+  expect(markdown.text).toMatch(/la la[^#]*\n_interrupted; heard until: …la_\n/);
 });
 
 test("an export contains no waiting turn, no runtime state, and no secret", async () => {

@@ -23,7 +23,7 @@ const WHERE = ["on its user's floor", "on a floor of its own"];
 const ONE = ["user: hello 1", "assistant: Hello there."];
 const TWO = [...ONE, "user: hello 2", "assistant: Hello there."];
 
-test("a fork has the whole history under new ids, names its source, and leaves the source unchanged", async () => {
+test("a fork has the whole history under new ids, names its source, and leaves the source unchanged; one that ends with a message continues independently", async () => {
   const { ann, id, messages } = await greeted(2);
   const before = await ann.see(id);
   const { session, position } = await accepted(node.post(`/session/${id}/fork`));
@@ -46,15 +46,11 @@ test("a fork has the whole history under new ids, names its source, and leaves t
   expect(await ann.see(id)).toEqual(before);
   expect(position).toMatch(/\.1\.\w+$/);
   expect(typesOf(await ann.log(session.id))).toEqual(["session_created"]);
-});
-
-test("a fork ends with the named message, and continues independently", async () => {
-  const { ann, id, messages } = await greeted(2);
   const fields = { messageId: messages[1]!.id, agentId: "phone", activate: true };
-  const { session } = await accepted(node.post(`/session/${id}/fork`, fields));
-  expect(session).toMatchObject({ state: "active", agentId: "phone", messageCount: 2 });
-  await ann.talk(session.id, "nod");
-  expect(said(await ann.messages(session.id))).toEqual([...ONE, "user: nod", "assistant: Yes."]);
+  const { session: begun } = await accepted(node.post(`/session/${id}/fork`, fields));
+  expect(begun).toMatchObject({ state: "active", agentId: "phone", messageCount: 2 });
+  await ann.talk(begun.id, "nod");
+  expect(said(await ann.messages(begun.id))).toEqual([...ONE, "user: nod", "assistant: Yes."]);
   expect(said(await ann.messages(id))).toEqual(TWO);
 });
 
@@ -70,17 +66,23 @@ test("a fork is found by its words and shows the images of its source, even when
   expect(bytes.toString()).toBe("not really a picture");
 });
 
-test("a fork leaves out waiting turns and an unfinished message, and cannot end with one", async () => {
-  const { ann, id } = await hold(node, "stacker");
-  await ann.talk(id, "hello 1");
+test("a fork leaves out waiting turns and an unfinished message; a waiting one ends no fork and, as the agent's, cannot be sent again", async () => {
+  const { ann, id, messages } = await greeted(1, "stacker");
   const stream = await ann.follow(id);
   await accepted(ann.say(id, "play", { id: "playing" }));
   await stream.until(({ type }) => type === "delta");
   await accepted(ann.say(id, "hello 2", { id: "waiting" }));
   const { session } = await accepted(node.post(`/session/${id}/fork`));
   expect(said(await ann.messages(session.id))).toEqual([...ONE, "user: play"]);
-  const refusal = await refused(node.post(`/session/${id}/fork`, { messageId: "waiting" }));
-  expect(refusal.errorCode).toBe("illegal_command");
+  const resend = (messageId: string) => node.post(`/session/${id}/messages/${messageId}/resend`);
+  for (const answer of [
+    node.post(`/session/${id}/fork`, { messageId: "waiting" }),
+    resend("waiting"),
+    resend(messages[1]!.id),
+  ]) {
+    expect((await refused(answer)).errorCode).toBe("illegal_command");
+  }
+  expect((await refused(resend("nothing"))).errorCode).toBe("not_found");
 });
 
 /** A session that is told three messages at once; the turn under way is aborted, and the others follow. */
@@ -180,17 +182,6 @@ test("a message can be sent again as a new turn of the same session, with its im
   expect(said(messages)).toEqual(Array(2).fill(["user: hello", "assistant: Hello there."]).flat());
   expect(messages[2]!.id).toBe(answer.messageId);
   expect(messages[2]!.images).toEqual(messages[0]!.images);
-});
-
-test("a message of the agent, or a waiting one, cannot be sent again", async () => {
-  const { ann, id, messages } = await greeted(1, "stacker");
-  await accepted(ann.say(id, "play"));
-  await accepted(ann.say(id, "hello 2", { id: "waiting" }));
-  for (const messageId of [messages[1]!.id, "waiting"]) {
-    const refusal = await refused(node.post(`/session/${id}/messages/${messageId}/resend`));
-    expect(refusal.errorCode).toBe("illegal_command");
-  }
-  expect((await refused(node.post(`/session/${id}/messages/nothing/resend`))).errorCode).toBe("not_found");
 });
 
 test("a message can be sent with other text in a copy that ends before it, and the session stays unchanged", async () => {

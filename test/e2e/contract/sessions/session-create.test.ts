@@ -5,28 +5,27 @@ import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 const node = await NodeUnderTest.start();
 afterAll(() => node.stop());
 
-test("a session can be created without any field: it has the default agent, a floor of its own and no messages", async () => {
-  // The server's clock runs independently, and may differ from this process's by milliseconds.
-  const before = Date.now() - 10_000;
-  const { session, decision, position } = await accepted(node.post("/session/create"));
-  expect(session).toMatchObject({
-    ...{ title: "New Session", agentId: "general", floorId: `s:${session.id}`, state: "created", activity: "idle" },
-    ...{ priority: 40, interruptible: true, messageCount: 0 },
-    tokenUsage: { used: 0, breakdown: { input: 0, output: 0, cacheRead: 0, cacheCreation: 0 } },
-    agentSessions: {},
-  });
-  expect(decision).toBeUndefined();
-  expect(position).toMatch(/^[a-z0-9]{1,6}\.1\.\w+$/);
-  for (const at of [session.createdAt, session.updatedAt, session.lastActivityAt]) {
-    expect(Number.isInteger(at) && at >= before).toBe(true);
-  }
-});
-
-test("a created session leaves out every field that has no value, and sets no field to null", async () => {
-  const { text, body } = await node.post("/session/create", {});
-  expect(text).not.toContain("null");
-  expect(body.session).not.toHaveProperty("userId");
-});
+test.each([undefined, {}])(
+  "a session created without any field (%j) has the default agent, a floor of its own, no messages and no field without a value",
+  async (body) => {
+    // The server's clock runs independently, and may differ from this process's by milliseconds.
+    const before = Date.now() - 10_000;
+    const { session, decision, position } = await accepted(node.post("/session/create", body));
+    expect(JSON.stringify(session)).not.toContain("null");
+    expect(session).not.toHaveProperty("userId");
+    expect(session).toMatchObject({
+      ...{ title: "New Session", agentId: "general", floorId: `s:${session.id}`, state: "created", activity: "idle" },
+      ...{ priority: 40, interruptible: true, messageCount: 0 },
+      tokenUsage: { used: 0, breakdown: { input: 0, output: 0, cacheRead: 0, cacheCreation: 0 } },
+      agentSessions: {},
+    });
+    expect(decision).toBeUndefined();
+    expect(position).toMatch(/^[a-z0-9]{1,6}\.1\.\w+$/);
+    for (const at of [session.createdAt, session.updatedAt, session.lastActivityAt]) {
+      expect(Number.isInteger(at) && at >= before).toBe(true);
+    }
+  },
+);
 
 test("a created session has the given id, title and workspace; ids that differ in case are different", async () => {
   const fields = { id: "my-Session_1", title: "Trip to Rome", workspaceId: "kitchen" };

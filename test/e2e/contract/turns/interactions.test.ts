@@ -29,8 +29,9 @@ async function answer(asked: Awaited<ReturnType<typeof ask>>, response: unknown)
 const lastMessage = (events: Awaited<ReturnType<typeof answer>>) =>
   events.findLast(({ type }) => type === "message")!.data["content"];
 
-test("a confirmation is requested with the call and the possible answers, and the session waits", async () => {
-  const { ann, sessionId, stream, request } = await ask("delete");
+test("a confirmation is requested with the call and the possible answers, and the session waits; approved, the tool runs and the turn continues to its end", async () => {
+  const asked = await ask("delete");
+  const { ann, sessionId, stream, request } = asked;
   expect(request.data).toEqual({
     toolCall: {
       toolCallId: expect.any(String),
@@ -47,11 +48,6 @@ test("a confirmation is requested with the call and the possible answers, and th
   expect(call.data).toMatchObject({ ...(request.data["toolCall"] as object), agent: { name: "general" } });
   await stream.findState(sessionId, "active.waiting");
   expect((await ann.see(sessionId)).activity).toBe("waiting");
-});
-
-test("an approved confirmation lets the tool run, and the turn continues to its end", async () => {
-  const asked = await ask("delete");
-  await asked.stream.findState(asked.sessionId, "active.waiting");
   const events = await answer(asked, "approve");
   const result = { toolName: "delete_file", status: "success" };
   expect(events.filter(({ type }) => type !== "delta")).toMatchObject([
@@ -88,6 +84,7 @@ test.each([
   ["ask", { selected: "a" }, "You chose a."],
   ["ask", { selected: ["b"] }, "You chose b."],
   ["ask", "b", "You chose b."],
+  ["ask", "a\u0000b", "You chose a\uFFFDb."],
   ["ask", { customInput: "neither" }, "You chose neither."],
   ["ask", { selected: [], customInput: "neither" }, "You chose neither."],
   ["ask", { cancelled: true }, "None."],
@@ -95,10 +92,6 @@ test.each([
   ["pick", { selected: ["a", "b"] }, "You picked a, b."],
 ])("a question to %j that is answered %j has the result: %s", async (content, response, said) => {
   expect(lastMessage(await answer(await ask(content), response))).toBe(said);
-});
-
-test("a question's answer has its NUL replaced", async () => {
-  expect(lastMessage(await answer(await ask("ask"), "a\u0000b"))).toBe("You chose a\uFFFDb.");
 });
 
 const RESPONSES = {

@@ -267,15 +267,6 @@ test("the model auto, and a chat without an agent, are heard by the agent that r
   expect(text).toContain("Where do you want to go?");
 });
 
-test("a sentence of 100 KB is heard by its beginning", async () => {
-  const ann = new E2eClient(node);
-  const long = "la ".repeat(33_000);
-  expect(routedIn(await accepted(sayTo(ann, `tell me a joke ${long}`)))).toMatchObject({ agent: "chat" });
-  expect(routedIn(await accepted(sayTo(new E2eClient(node), `${long} tell me a joke`)))).toMatchObject({
-    by: "default",
-  });
-});
-
 test("a router that is a model is told the names and what each is for, may name no other, and its tokens count", async () => {
   const provider = await startProviderServer();
   onTestFinished(() => provider.close());

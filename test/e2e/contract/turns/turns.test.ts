@@ -20,7 +20,7 @@ async function turn(content: string, agentId = "general", ann = new E2eClient(no
   return { ann, id, stream, answer, events };
 }
 
-test("a whole turn is logged from the user's message to complete, in this order, and its messages are kept as logged", async () => {
+test("a whole turn is logged from the user's message to complete, in this order, its text is streamed in pieces before, and its messages are kept as logged", async () => {
   const { ann, id, answer, events } = await turn("hello");
   const { messageId, runId } = answer;
   const types = "message session_transition usage message session_updated complete session_transition";
@@ -51,21 +51,13 @@ test("a whole turn is logged from the user's message to complete, in this order,
   expect(complete).toEqual({ sessionId: id, runId, usage, tokenCount: 5 });
   expect(done).toEqual({ from: "active.running", to: "active.idle", event: "done", runId });
   expect(await ann.messages(id)).toEqual([asked!, said!].map(({ streaming: _, ...message }) => message));
-});
-
-test("a whole turn is streamed in pieces, each with its offset, before the complete message", async () => {
-  const { events } = await turn("hello");
   const deltas = events.filter(({ type }) => type === "delta").map(({ data }) => data);
-  const message = events.findLast(({ type }) => type === "message")!;
-  expect(deltas.map(({ offset, text }) => [offset, text])).toEqual([
-    [0, "Hello "],
-    [6, "there."],
+  const piece = { messageId: said!.id, runId, kind: "text" };
+  expect(deltas).toMatchObject([
+    { ...piece, offset: 0, text: "Hello " },
+    { ...piece, offset: 6, text: "there." },
   ]);
-  for (const delta of deltas) {
-    expect(delta).toMatchObject({ messageId: message.data["id"], runId: message.data["runId"], kind: "text" });
-  }
-  const types = typesOf(events);
-  expect(types.lastIndexOf("delta")).toBeLessThan(types.lastIndexOf("message"));
+  expect(typesOf(events).lastIndexOf("delta")).toBeLessThan(typesOf(events).lastIndexOf("message"));
 });
 
 test("a whole turn leaves the session idle, and its summary, tokens, messages and last activity are updated", async () => {
