@@ -5,6 +5,7 @@ import type { AgentEntry, Catalog } from "../../src/config/catalog/catalog.ts";
 import type { LogEntry } from "../../src/protocol/event.ts";
 import type { CommandId } from "../../src/protocol/ids.ts";
 import type { Command } from "../../src/protocol/internal/command.ts";
+import { connectionPosition, parseConnectionPosition } from "../../src/protocol/position.ts";
 import type { CommitOutcome, FloorChange, LogSlice } from "../../src/store/store.ts";
 import { DatabaseTime } from "../../src/system/database-time.ts";
 import { MemoryStore } from "../support/stores/memory-store.ts";
@@ -30,7 +31,7 @@ export const PLANTED: Record<string, Planted> = {
   "answers what changes nothing from memory": {
     theme: "parted",
     foundBy: 12,
-    seams: { hostStore: (store) => ({ ...store, confirm: async () => true }) },
+    seams: { hostStore: (store) => withMethods(store, { confirm: async () => true }) },
   },
 
   "takes reports of attempts that were replaced": {
@@ -52,11 +53,11 @@ export const PLANTED: Record<string, Planted> = {
   "keeps no receipts": {
     theme: "busy",
     seams: {
-      hostStore: (store) => ({
-        ...store,
-        commit: (change) => store.commit({ ...change, receipts: [] }),
-        findReceipts: async () => [],
-      }),
+      hostStore: (store) =>
+        withMethods(store, {
+          commit: (change) => store.commit({ ...change, receipts: [] }),
+          findReceipts: async () => [],
+        }),
     },
   },
 
@@ -80,7 +81,9 @@ export const PLANTED: Record<string, Planted> = {
   "counts every session that a returning client does not name, and that has ended, as told": {
     theme: "absent",
     foundBy: 28,
-    seams: { resumePosition: ({ known: _, ...position }) => position },
+    seams: {
+      resumePosition: (text) => connectionPosition({ ...parseConnectionPosition(text)!, known: undefined }),
+    },
   },
 
   "keeps its floors though the store answers other nodes and not this one": {
@@ -125,15 +128,15 @@ export const PLANTED: Record<string, Planted> = {
     theme: "heavy",
     foundBy: 2,
     seams: {
-      gatewayStore: (store) => ({
-        ...store,
-        readSessionLog: async (id, after, limit) => {
-          const slice = await store.readSessionLog(id, after, limit);
-          return slice && endEarly(slice, limit, ({ seq }) => seq!);
-        },
-        readFloorLog: async (id, after, limit) =>
-          endEarly(await store.readFloorLog(id, after, limit), limit, ({ floorSeq }) => floorSeq),
-      }),
+      gatewayStore: (store) =>
+        withMethods(store, {
+          readSessionLog: async (id, after, limit) => {
+            const slice = await store.readSessionLog(id, after, limit);
+            return slice && endEarly(slice, limit, ({ seq }) => seq!);
+          },
+          readFloorLog: async (id, after, limit) =>
+            endEarly(await store.readFloorLog(id, after, limit), limit, ({ floorSeq }) => floorSeq),
+        }),
     },
   },
 

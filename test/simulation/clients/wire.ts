@@ -1,3 +1,4 @@
+import { EventEmitter } from "node:events";
 import type { ServerResponse } from "node:http";
 import type { Life } from "../nodes/life.ts";
 import type { SimClock } from "../sim-clock.ts";
@@ -18,11 +19,10 @@ export interface WireListener {
 }
 
 /** One response between a gateway and a reader: the parts of `ServerResponse` and its socket that a stream uses. */
-export class Wire {
+export class Wire extends EventEmitter {
   readonly #life: Life;
   readonly #clock: SimClock;
   readonly #listener: WireListener;
-  readonly #on = new Map<string, (() => void)[]>();
   #state: "open" | "ending" | "closed" = "open";
   #hasReaderLeft = false;
   /** Written, and not read yet. */
@@ -33,6 +33,7 @@ export class Wire {
   #unreadSince: number | undefined;
 
   constructor(life: Life, clock: SimClock, listener: WireListener) {
+    super();
     this.#life = life;
     this.#clock = clock;
     this.#listener = listener;
@@ -76,22 +77,6 @@ export class Wire {
   writeHead(): void {}
 
   flushHeaders(): void {}
-
-  on(event: string, callback: () => void): void {
-    const callbacks = this.#on.get(event) ?? [];
-    this.#on.set(event, [...callbacks, callback]);
-  }
-
-  once(event: string, callback: () => void): void {
-    const own = () => {
-      this.#on.set(
-        event,
-        this.#on.get(event)!.filter((each) => each !== own),
-      );
-      callback();
-    };
-    this.on(event, own);
-  }
 
   write(chunk: Uint8Array | string): void {
     if (this.#state !== "open" || !this.#life.acts()) return;
@@ -143,7 +128,7 @@ export class Wire {
     if (unnoticedMs > 0) return void this.#clock.after(unnoticedMs, () => this.leave());
     if (this.#state === "closed") return;
     this.#state = "closed";
-    this.#clock.after(TRAVEL_MS, () => this.#life.enter(() => this.#emit("close")));
+    this.#clock.after(TRAVEL_MS, () => this.#life.enter(() => this.emit("close")));
   }
 
   #take(): void {
@@ -157,13 +142,13 @@ export class Wire {
       if (this.#hasReaderLeft) return;
     }
     if (this.#state === "ending") this.#close(true);
-    else if (wasBehind && this.#state === "open") this.#life.enter(() => this.#emit("drain"));
+    else if (wasBehind && this.#state === "open") this.#life.enter(() => this.emit("drain"));
   }
 
   #close(isClean: boolean): void {
     this.#state = "closed";
     if (!this.#hasReaderLeft) this.#clock.after(TRAVEL_MS, () => this.#tellEnded(isClean));
-    this.#clock.after(0, () => this.#life.enter(() => this.#emit("close")));
+    this.#clock.after(0, () => this.#life.enter(() => this.emit("close")));
   }
 
   /** The process at the other end is gone. */
@@ -177,9 +162,5 @@ export class Wire {
     if (this.#hasReaderLeft) return;
     this.#hasReaderLeft = true;
     this.#listener.ended(isClean);
-  }
-
-  #emit(event: string): void {
-    for (const callback of this.#on.get(event) ?? []) callback();
   }
 }

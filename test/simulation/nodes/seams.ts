@@ -5,7 +5,6 @@ import type { StoreWatch } from "../../../src/cluster/store-watch.ts";
 import type { Catalog } from "../../../src/config/catalog/catalog.ts";
 import type { Envelope } from "../../../src/protocol/internal/command.ts";
 import type { Reply } from "../../../src/protocol/internal/reply.ts";
-import type { ConnectionPosition } from "../../../src/protocol/position.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { DatabaseTime } from "../../../src/system/database-time.ts";
 import { MemoryStore } from "../../support/stores/memory-store.ts";
@@ -29,8 +28,8 @@ export interface Seams {
   gatewayAsk(ask: Ask, newId: () => string): Ask;
   gatewayBus(bus: Bus): Bus;
   gatewayStore(store: Store): Store;
-  /** The position with which the client of a connection reconnects, as the gateway parses it. */
-  resumePosition(position: ConnectionPosition): ConnectionPosition;
+  /** The position with which the client of a connection reconnects. */
+  resumePosition(position: string): string;
   /** The response to which a stream is written. */
   respond(response: ServerResponse): ServerResponse;
 }

@@ -37,43 +37,19 @@ interface StoreLinkOptions extends Surroundings {
   weather: () => StoreWeather;
 }
 
-const METHODS = [
-  "loadFloor",
-  "commit",
-  "confirm",
-  "loadSession",
-  "loadSessions",
-  "loadDrafts",
-  "findMessage",
-  "findReceipts",
-  "newestReceipts",
-  "newestTime",
-  "listRuns",
-  "loadDue",
-  "dueRunRequests",
-  "dueAlarms",
-  "whereIs",
-  "viewSession",
-  "listMessages",
-  "readSessionLog",
-  "readFloorLog",
-  "heads",
-  "loadConnection",
-  "saveConnection",
-] as const satisfies (keyof Store)[];
-
 type Work = (...given: unknown[]) => Promise<unknown>;
 
 /** The store as one process has it: over a connection, with delays, and sometimes without an answer. */
 export function linkStore(life: Life, options: StoreLinkOptions): Store {
-  const { memory } = options;
-  const link: Record<string, unknown> = { epoch: memory.epoch, secret: memory.secret };
-  for (const name of METHODS) {
-    const work = (memory[name] as Work).bind(memory);
-    link[name] = (...given: unknown[]) =>
-      life.call((done, failed) => ask(life, name, options, () => work(...given), done, failed));
-  }
-  return link as unknown as Store;
+  return new Proxy<Store>(options.memory, {
+    get(memory, name: keyof Store) {
+      const own: unknown = memory[name];
+      if (typeof own !== "function") return own;
+      const work: Work = own.bind(memory);
+      return (...given: unknown[]) =>
+        life.call((done, failed) => ask(life, name, options, () => work(...given), done, failed));
+    },
+  });
 }
 
 function ask(
