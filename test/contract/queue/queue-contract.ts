@@ -92,18 +92,6 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       return { work, run };
     }
 
-    test("a queue delivers an entry once and unchanged", async () => {
-      const work = await carryOut(queue);
-      const run = newRun({ priority: 100 });
-      await queue.add(run);
-      await work.until(1);
-      expect(work.begun).toEqual([run]);
-      const next = newRun();
-      await queue.add(next);
-      await work.until(2);
-      expect(work.begun).toEqual([run, next]);
-    });
-
     test("a queue keeps an added entry until a handler executes it", async () => {
       const runs = [newRun(), newRun(), newRun()];
       for (const run of runs) await queue.add(run);

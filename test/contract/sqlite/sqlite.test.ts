@@ -159,13 +159,6 @@ describe("opening a SQLite file", () => {
     expect(await modes("a", ...files)).toEqual(["755", "600", "600", "600", "600"]);
   });
 
-  test("an owner that was killed leaves the file to the next one", async () => {
-    const owner = await start();
-    await expect(open()).rejects.toThrow("in use");
-    await owner.kill();
-    await open();
-  });
-
   test("a database newer than the program is refused, and stays unchanged", async () => {
     await (await open()).close();
     execute(file, "PRAGMA user_version = 99");
@@ -295,7 +288,7 @@ describe("opening a SQLite file", () => {
     expect(log.lines).toHaveLength(1);
   });
 
-  test("a large intact database passes its check", async () => {
+  test("a large intact database passes its check, which ends with the store", async () => {
     await fill();
     const threads = keepThreads();
     const store = await open(file, { startCheckSize: 0 });
@@ -303,15 +296,9 @@ describe("opening a SQLite file", () => {
     await vi.waitUntil(() => threads[1]?.threadId === -1);
     expect(store.faults()).toEqual([]);
     expect(log.lines).toEqual([]);
-  });
-
-  test("the check of a large database ends with the store", async () => {
-    await fill();
-    const threads = keepThreads();
-    const store = await open(file, { startCheckSize: 0 });
     await store.close();
-    // -1: the thread has ended.
-    expect(threads.map(({ threadId }) => threadId)).toEqual([-1, -1]);
+    await (await open(file, { startCheckSize: 0 })).close();
+    expect(threads.map(({ threadId }) => threadId)).toEqual([-1, -1, -1, -1]);
     expect((await readdir(folder)).sort()).toEqual(["interlock.db", "interlock.db-lock"]);
   });
 

@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import type { OutgoingHttpHeaders } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll } from "vitest";
+import { afterAll, expect } from "vitest";
 import { type Answer, type NodeOptions, NodeUnderTest, type RequestOptions } from "../nodes/node-under-test.ts";
 import type { SseReader } from "./sse-reader.ts";
 
@@ -33,6 +33,13 @@ export class Caller {
     const whole = this.#with(options);
     const verb = method.toLowerCase() as "get" | "post" | "put" | "patch" | "delete";
     return verb === "get" || verb === "delete" ? this.node[verb](path, whole) : this.node[verb](path, body, whole);
+  }
+
+  /** A new ticket of this caller, and when it expires. */
+  async ticket(): Promise<{ ticket: string; expiresAt: number }> {
+    const { status, text } = await this.post("/ticket");
+    expect(status, text).toBe(200);
+    return JSON.parse(text);
   }
 
   stream(path: string, headers: Record<string, string> = {}): Promise<SseReader> {

@@ -14,9 +14,6 @@ const EVA = keyOf("eva");
 /** Owners who make no other requests, one for each try of the test that counts them. */
 const COUNTED = ["cid", "dan", "eve"].map((owner) => ({ owner, key: keyOf(owner) }));
 
-const ticketOf = async (caller: Caller) =>
-  ((await accepted(caller.post("/ticket"))) as unknown as { ticket: string }).ticket;
-
 describeWith([POSTGRES, REDIS], "several gateways", (startPostgres, startRedis) => {
   const postgres = serverOf(startPostgres);
   const atEnd = atEndOfSuite();
@@ -44,17 +41,17 @@ describeWith([POSTGRES, REDIS], "several gateways", (startPostgres, startRedis) 
     const [here, there] = nodes;
     const ann = new Caller(here, ANN);
     const { session } = await accepted(ann.post("/session/create", { agentId: "chat", userId: "ann" }));
-    const path = `/session/${session.id}/events?ticket=${await ticketOf(ann)}`;
+    const path = `/session/${session.id}/events?ticket=${(await ann.ticket()).ticket}`;
     expect((await (await there.stream(path)).next()).type).toBe("session_created");
     for (const node of nodes) expect((await refused(node.get(path))).errorCode).toBe("unauthorized");
-    const hers = `/session/${session.id}/events?ticket=${await ticketOf(new Caller(there, BOB))}`;
+    const hers = `/session/${session.id}/events?ticket=${(await new Caller(there, BOB).ticket()).ticket}`;
     expect((await refused(here.get(hers))).errorCode).toBe("session_not_found");
   });
 
   test("a ticket of a key that is no longer in the file, or has another role there, opens no stream at a restarted gateway", async () => {
     const [here] = nodes;
     const tickets: string[] = [];
-    for (const key of [ANN, BOB, EVA]) tickets.push(await ticketOf(new Caller(here, key)));
+    for (const key of [ANN, BOB, EVA]) tickets.push((await new Caller(here, key).ticket()).ticket);
     const keys = await keysFor(["bob", "eva"], onTestFinished);
     const restarted = await NodeUnderTest.start({ settings: { ...settings, INTERLOCK_AUTH: `keys:${keys}` } });
     onTestFinished(() => restarted.stop());

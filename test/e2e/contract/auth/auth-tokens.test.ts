@@ -23,8 +23,6 @@ async function startWithSecret(secret: string | Uint8Array = SECRET, settings: R
 const node = await startWithSecret();
 /** The node's answer to a token. */
 const judge = (token: string, at = node) => new Caller(at, token).get("/agents");
-const ticketOf = async (caller: Caller) =>
-  ((await accepted(caller.post("/ticket"))) as unknown as { ticket: string }).ticket;
 const expectExpired = async (stream: SseReader) =>
   expect((await stream.end()).at(-1)).toMatchObject({ type: "bye", data: { reason: "token_expired" } });
 /** The stream still has the events of its owner. */
@@ -33,16 +31,6 @@ const expectLasting = async (stream: SseReader, owner: Caller) => {
   expect((await stream.find("session_created")).sessionId).toBe(session.id);
 };
 const judgeClaims = async (claims: Record<string, unknown>) => judge(await signWithSecret(SECRET, claims));
-
-test("a signed token's sub is the owner", async () => {
-  const ann = new Caller(node, await signWithSecret(SECRET, { sub: "ann" }));
-  const { session } = await accepted(ann.post("/session/create", { agentId: "chat", userId: "ann" }));
-  expect(session.ownerId).toBe("ann");
-  const bob = new Caller(node, await signWithSecret(SECRET, { sub: "bob" }));
-  expect((await refused(bob.get(`/session/${session.id}`))).errorCode).toBe("session_not_found");
-  const annAgain = new Caller(node, await signWithSecret(SECRET, { sub: "ann", jti: "another" }));
-  expect((await accepted(annAgain.get(`/session/${session.id}`))).session.ownerId).toBe("ann");
-});
 
 test.each<[claims: object, role: string, status: number]>([
   [{ scope: "operator" }, "an operator", 200],
@@ -92,7 +80,7 @@ test("a signed token may come from a clock that is slightly ahead or behind", as
 test.each([1e308, 8.64e12, 4_102_444_800.1234])("a token, its tickets and cookies may expire at %d", async (exp) => {
   const ann = new Caller(node, await signWithSecret(SECRET, { sub: "ann", exp }));
   await accepted(ann.get("/agents"));
-  const { ticket, expiresAt } = (await accepted(ann.post("/ticket"))) as never as Record<string, unknown>;
+  const { ticket, expiresAt } = await ann.ticket();
   expect(expiresAt).toEqual(expect.any(Number));
   expect((await (await node.stream(`/events?ticket=${ticket}`)).next()).type).toBe("connected");
   expect(await accepted(ann.post("/cookie"))).toMatchObject({ expiresAt: expect.any(Number) });
@@ -120,12 +108,6 @@ test("a token of another algorithm, without a signature, or with another key's s
     expect([status, body.errorCode, body.error], token).toEqual([401, "unauthorized", "The token is not accepted."]);
   }
   expect((await judge(await signWithSecret(long, claims), another)).status).toBe(200);
-});
-
-test("a signed token whose claims were changed is 401", async () => {
-  const [header, , signature] = (await signWithSecret(SECRET, { sub: "ann" })).split(".");
-  const claims = Buffer.from(JSON.stringify({ sub: "ops", scope: "operator", exp: nowS() + 60 })).toString("base64url");
-  expect((await judge(`${header}.${claims}.${signature}`)).status).toBe(401);
 });
 
 const bytes = Uint8Array.from({ length: 64 }, (_, index) => index * 4);
@@ -209,8 +191,8 @@ test.each<[how: string, kids: [string?, string?], isKnown: boolean]>([
   const { session } = await accepted(ann.post("/session/create", { agentId: "chat" }));
   const paths = ["/events", "/floors/events", `/session/${session.id}/events`];
   const streams = await Promise.all(paths.map((path) => ann.stream(path)));
-  streams.push(await other.stream(`/events?ticket=${await ticketOf(ann)}`));
-  const kept = await ticketOf(ann);
+  streams.push(await other.stream(`/events?ticket=${(await ann.ticket()).ticket}`));
+  const { ticket: kept } = await ann.ticket();
   const lasting = isKnown ? await bob.stream("/events") : undefined;
   if (isKnown) issuer.publish(next, newest);
   else issuer.publish(next);
@@ -302,7 +284,7 @@ test("a stream ends with its token, reports it, and continues with a new token",
   const paths = ["/events", `/events?sessionId=${session.id}`, `/session/${session.id}/events`];
   paths.push(`/floor/${encodeURIComponent(session.floorId)}/events`);
   const streams = await Promise.all(paths.map((path) => brief.stream(path)));
-  streams.push(await node.stream(`/session/${session.id}/events?ticket=${await ticketOf(brief)}`));
+  streams.push(await node.stream(`/session/${session.id}/events?ticket=${(await brief.ticket()).ticket}`));
   const lasting = await ann.stream(`/session/${session.id}/events`);
   for (const stream of streams) await expectExpired(stream);
   expect((await refused(brief.get("/agents"))).error).toBe("The token has expired.");

@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from "vitest";
-import { type Caller, keyOf, startGuarded } from "../../../support/clients/callers.ts";
+import { keyOf, startGuarded } from "../../../support/clients/callers.ts";
 import { accepted, refused } from "../../../support/clients/e2e-client.ts";
 import { OpenApiDocument } from "../../../support/documents/openapi-document.ts";
 import { type Answer, NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
@@ -77,7 +77,7 @@ test.each([
 });
 
 test("an invalid key is refused even with a valid cookie or ticket", async () => {
-  const { ticket } = await newTicket(ann);
+  const { ticket } = await ann.ticket();
   const headers = { ...own, Authorization: "Bearer nonsense", Cookie };
   expect((await node.send("GET", `/events?ticket=${ticket}`, headers)).status).toBe(401);
   expect((await node.stream(`/events?ticket=${ticket}`)).status).toBe(200);
@@ -89,17 +89,11 @@ test("a key admits its owner, with the scheme's name in any case", async () => {
   }
 });
 
-interface Issued {
-  ticket: string;
-  expiresAt: number;
-}
-const newTicket = async (caller: Caller) => (await accepted(caller.post("/ticket"))) as unknown as Issued;
-
 const path = `/session/${session.id}/events`;
 
 test("a ticket opens a stream, once", async () => {
   const before = Date.now();
-  const { ticket, expiresAt } = await newTicket(ann);
+  const { ticket, expiresAt } = await ann.ticket();
   expect(ticket).toMatch(/^[A-Za-z0-9_-]{32}$/);
   // The server's clock runs independently, and may differ from this process's by milliseconds.
   expect(expiresAt).toBeGreaterThan(before + 20_000);
@@ -111,20 +105,20 @@ test("a ticket opens a stream, once", async () => {
 });
 
 test("a ticket opens one of many streams that present it at the same time", async () => {
-  const { ticket } = await newTicket(ann);
+  const { ticket } = await ann.ticket();
   const streams = await Promise.all(Array.from({ length: 8 }, () => node.stream(`/events?ticket=${ticket}`)));
   expect(streams.map(({ status }) => status).toSorted()).toEqual([200, ...Array(7).fill(401)]);
 });
 
 test("a ticket acts for the caller that requested it, and shows no other caller's sessions", async () => {
-  const { ticket } = await newTicket(bob);
+  const { ticket } = await bob.ticket();
   expect((await refused(node.get(`${path}?ticket=${ticket}`))).errorCode).toBe("session_not_found");
-  const another = await newTicket(bob);
+  const another = await bob.ticket();
   expect((await refused(node.get(`/events?userId=ann&ticket=${another.ticket}`))).errorCode).toBe("forbidden");
 });
 
 test("a ticket opens streams only: no other route accepts one, and a ticket cannot request another", async () => {
-  const { ticket } = await newTicket(ann);
+  const { ticket } = await ann.ticket();
   for (const other of ["GET /agents", "POST /ticket", "POST /session/create"]) {
     const [method = "", path] = other.split(" ");
     expect((await node.send(method, `${path}?ticket=${ticket}`, JSON_TYPE)).status, other).toBe(401);
@@ -252,7 +246,7 @@ test.each(["GET /events", "POST /message"])("a page of a listed origin may ask %
 test("a page of a listed origin follows a stream with a token or a ticket, and can read why it is refused", async () => {
   const stream = await ann.stream(`/session/${session.id}/events`, { Origin: LISTED });
   expect(stream.headers["access-control-allow-origin"]).toBe(LISTED);
-  const { ticket } = await newTicket(ann);
+  const { ticket } = await ann.ticket();
   const other = await node.stream(`/events?ticket=${ticket}`, { Origin: LISTED });
   expect(other.headers["access-control-allow-origin"]).toBe(LISTED);
   const { status, headers } = await node.send("GET", "/events", { Origin: LISTED });
@@ -283,7 +277,7 @@ test.each(answers)("every answer has headers that keep a browser from executing 
 test("without authentication every caller is the operator; the routes for tickets and cookies answer, and have no effect", async () => {
   const open = await NodeUnderTest.start();
   onTestFinished(() => open.stop());
-  const { ticket } = (await accepted(open.post("/ticket"))) as unknown as Issued;
+  const { ticket } = JSON.parse((await open.post("/ticket")).text);
   for (const each of [ticket, "made%20up"]) expect((await open.stream(`/events?ticket=${each}`)).status).toBe(200);
   const cookie = await open.post("/cookie", {}, { headers: { Authorization: "Bearer x" } });
   expect([cookie.status, cookie.headers["set-cookie"]]).toEqual([200, undefined]);

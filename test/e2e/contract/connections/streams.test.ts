@@ -1,6 +1,5 @@
 import { afterAll, expect, test } from "vitest";
 import { accepted, E2eClient, refused, typesOf } from "../../../support/clients/e2e-client.ts";
-import { hold } from "../../../support/clients/e2e-states.ts";
 import { headOf, RawSocket } from "../../../support/networks/raw-socket.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 
@@ -93,19 +92,6 @@ test("every event stream is sent to clients that accept it, and refused with 406
   }
 });
 
-test("a session's stream has its events from the first, with dense seq from 1, a position and a time", async () => {
-  const { id, path, epoch, incarnation } = await withLog(4);
-  const stream = await node.stream(path);
-  const events = await stream.until(({ seq }) => seq === 4);
-  expect(events.map(({ seq }) => seq)).toEqual([1, 2, 3, 4]);
-  for (const event of events) {
-    expect(event).toMatchObject({ id: `${epoch}.${event.seq}.${incarnation}`, sessionId: id });
-    expect(new Date(event.timestamp).toISOString()).toBe(event.timestamp);
-  }
-  await accepted(node.patch(`/session/${id}`, { title: "live" }));
-  expect(await stream.next()).toMatchObject({ seq: 5, data: { title: "live" } });
-});
-
 test("a session's stream continues after the position of the header or the query; the header takes precedence", async () => {
   const { path, epoch } = await withLog(5);
   const seqs = async (query: string, header?: string) => {
@@ -120,15 +106,6 @@ test("a session's stream continues after the position of the header or the query
   // A client that adds its newest position to an address that has one.
   expect(await seqs(`?lastEventId=${epoch}.1&lastEventId=${epoch}.3`)).toEqual([4, 5]);
   expect(await seqs("", `${epoch}.1, ${epoch}.3`)).toEqual([4, 5]);
-});
-
-test("a session's stream says bye when the session is archived, and ends", async () => {
-  const { ann, id } = await hold(node, "music");
-  const stream = await ann.follow(id);
-  await accepted(ann.on(id, "archive"));
-  const events = await stream.end();
-  expect(typesOf(events).slice(-2)).toEqual(["session_transition", "bye"]);
-  expect(events.at(-1)!.data).toEqual({ reason: "ended" });
 });
 
 test("an archived session's stream is its whole log for a new reader, and 204 for one that has the last event", async () => {
@@ -148,7 +125,9 @@ test("a deleted session's stream is its last event, bye and the end; then 204", 
   const live = await node.stream(path);
   await live.find("session_created");
   await accepted(node.delete(`/session/${id}`));
-  expect(typesOf(await live.end()).slice(-2)).toEqual(["session_transition", "bye"]);
+  const ended = (await live.end()).slice(-2);
+  expect(typesOf(ended)).toEqual(["session_transition", "bye"]);
+  expect(ended[1]!.data).toEqual({ reason: "ended" });
   for (const headers of [{}, { "Last-Event-ID": `${epoch}.1` }]) {
     const [last, bye, ...rest] = await (await node.stream(path, headers)).end();
     expect(last).toMatchObject({ id: `${epoch}.3.0`, seq: 3, data: { to: "deleted", event: "delete" } });
@@ -205,15 +184,6 @@ test("a floor's stream has its decisions, the transitions of all its sessions an
   ]);
   const places = events.map(({ id }) => Number(id!.split(".")[1]));
   expect(places).toEqual(places.toSorted((one, other) => one - other));
-});
-
-test("a floor's stream continues after a position, including that of the floor's own answer", async () => {
-  const ann = new E2eClient(node);
-  await ann.hold("music");
-  const { position } = await ann.floor();
-  const stream = await node.stream(`${ann.floorPath}/events?lastEventId=${position}`);
-  const phone = await ann.hold("phone");
-  expect(await stream.next()).toMatchObject({ type: "session_created", sessionId: phone.id });
 });
 
 test("a floor's stream resets an unknown position", async () => {

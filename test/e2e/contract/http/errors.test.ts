@@ -1,4 +1,4 @@
-import { afterAll, expect, onTestFinished, test } from "vitest";
+import { afterAll, expect, test } from "vitest";
 import { accepted, refused } from "../../../support/clients/e2e-client.ts";
 import { create } from "../../../support/clients/e2e-states.ts";
 import { RawSocket } from "../../../support/networks/raw-socket.ts";
@@ -302,16 +302,6 @@ test("a page of another origin may not check a node", async () => {
   for (const path of ["/health", "/ready", "/metrics"]) {
     expect((await node.send("GET", path, headers)).status).toBe(403);
   }
-});
-
-test("a catalogue's faults are hidden from a check that names another Host: a web page may have sent it", async () => {
-  const faulty = await NodeUnderTest.start({ mayFail: true });
-  onTestFinished(() => faulty.stop());
-  await faulty.writeCatalog("agents:\n  - name: general\n    priority: sk-secret-value\n");
-  const catalogFor = async (Host: string) => (await faulty.send("GET", "/ready", { Host })).body.catalog;
-  while ((await catalogFor("localhost")).faults === undefined);
-  expect(await catalogFor("evil.example")).toMatchObject({ faultCount: 1 });
-  expect((await catalogFor("evil.example")).faults).toBeUndefined();
 });
 
 test.each([

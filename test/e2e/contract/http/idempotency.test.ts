@@ -186,6 +186,8 @@ test("a connection with room for one session gets one of several concurrent ones
   expect([total, sessions[0]!.id]).toEqual([1, answers.find(({ status }) => status === 200)!.body.session.id]);
   expect((await ann.floor()).queued).toEqual([]);
   await stream.findState(sessions[0]!.id, "active.idle");
+  // A session that is bound already may be loaded.
+  await accepted(node.post("/session/load", { sessionId: sessions[0]!.id, connectionId }));
 });
 
 test("a repeated create is answered as before although the connection is full by then", async () => {
