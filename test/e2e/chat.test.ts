@@ -15,8 +15,7 @@ import { NodeUnderTest } from "../support/nodes/node-under-test.ts";
 import { testWith } from "../support/programs/suites.ts";
 import { freePort } from "../support/servers/free-port.ts";
 
-const node = await NodeUnderTest.start();
-afterAll(() => node.stop());
+const node = await NodeUnderTest.start({}, afterAll);
 const ENTRY = fileURLToPath(new URL("../../bin/interlock.js", import.meta.url));
 
 /** A chat that reads a pipe. `says` waits until its output has a text, and removes all until its end. */
@@ -52,6 +51,12 @@ function chatting(options: { url?: string; user?: string; agent?: string; langua
     },
     type: (line: string) => void stdin.write(`${line}\n`),
     end: () => void stdin.end(),
+    /** Type the last lines. @returns the exit code */
+    read: (...lines: string[]) => {
+      for (const line of lines) stdin.write(`${line}\n`);
+      stdin.end();
+      return done;
+    },
     async says(wanted: string) {
       while (!rest.includes(wanted)) await changed.promise;
       rest = rest.slice(rest.indexOf(wanted) + wanted.length);
@@ -66,10 +71,7 @@ const sessionsOf = async (userId: string) =>
 describe("a chat from a pipe", () => {
   test("each line is answered before the next is sent, and the session ends with the last", async () => {
     const chat = chatting();
-    chat.type("hello");
-    chat.type("nod");
-    chat.end();
-    expect(await chat.done).toBe(0);
+    expect(await chat.read("hello", "nod")).toBe(0);
     expect(chat.text).toMatch(/^▶ General has the floor: .*\nGeneral › Hello there\.\nGeneral › Yes\.\n/);
     expect(await sessionsOf(chat.user)).toEqual([["general", "archived"]]);
   });
@@ -91,9 +93,7 @@ describe("a chat from a pipe", () => {
       "1 2",
       "ask",
     ];
-    for (const line of lines) chat.type(line);
-    chat.end();
-    expect(await chat.done).toBe(1);
+    expect(await chat.read(...lines)).toBe(1);
     const shown = chat.text.split("\n");
     expect(shown).toEqual(
       expect.arrayContaining([
@@ -115,9 +115,7 @@ describe("a chat from a pipe", () => {
 
   test("a session moves to another floor of its user, and the next message goes to it there", async () => {
     const chat = chatting();
-    for (const line of ["hello", "/move rear", "nod"]) chat.type(line);
-    chat.end();
-    expect(await chat.done).toBe(0);
+    expect(await chat.read("hello", "/move rear", "nod")).toBe(0);
     expect(chat.text).toContain(`■ General goes on on u:${chat.user}/rear`);
     expect(chat.text).toMatch(/General › Yes\.\n/);
     const { sessions } = await client.listSessions({ userId: chat.user, includeArchived: true });
@@ -136,9 +134,7 @@ describe("a chat from a pipe", () => {
     await chat.says(`goes on on u:${chat.user}/rear`);
     await chat.says("♪");
     await client.send({ type: "abort", sessionId: session.id });
-    chat.type("nod");
-    chat.end();
-    expect(await chat.done).toBe(0);
+    expect(await chat.read("nod")).toBe(0);
     expect(chat.text).toMatch(/General › Yes\.\n/);
     const { sessions } = await client.listSessions({ userId: chat.user, includeArchived: true });
     expect(sessions.map(({ zone, state }) => [zone, state]).toSorted()).toEqual([
@@ -151,9 +147,7 @@ describe("a chat from a pipe", () => {
     const chat = chatting();
     const { session } = await client.createSession({ userId: chat.user, agentId: "general", activate: true });
     await client.send({ type: "chat", sessionId: session.id, content: "play" });
-    for (const line of ["/session 1", "hello", "/abort"]) chat.type(line);
-    chat.end();
-    expect(await chat.done).toBe(0);
+    expect(await chat.read("/session 1", "hello", "/abort")).toBe(0);
     expect(chat.text.match(/still answers|agent_busy|fails/g)).toEqual(["still answers"]);
   });
 
@@ -166,9 +160,7 @@ describe("a chat from a pipe", () => {
     ["hello\n/switch genral", "✗ agent_not_found: Invalid agent ID: genral; did you mean general?"],
   ])("a command that cannot be carried out says why, and makes the exit code 1: %s", async (line, sentence) => {
     const chat = chatting();
-    chat.type(line);
-    chat.end();
-    expect(await chat.done).toBe(1);
+    expect(await chat.read(line)).toBe(1);
     expect(chat.text.split("\n")).toContain(sentence);
   });
 
@@ -185,9 +177,7 @@ describe("a chat from a pipe", () => {
   test("a chat speaks the language that it is given, and so do the decisions about its sessions", async () => {
     const chat = chatting({ agent: "music", language: "zh" });
     await client.createSession({ userId: chat.user, agentId: "phone", activate: true });
-    for (const line of ["/nonsense", "hello"]) chat.type(line);
-    chat.end();
-    expect(await chat.done).toBe(1);
+    expect(await chat.read("/nonsense", "hello")).toBe(1);
     expect(chat.text).toContain("没有 /nonsense 这个命令：/help 列出命令");
     expect(chat.text).toContain("✗ Music 被拒绝：20 < 90 (lower_priority) “Phone进行中；Music需要等待。”");
   });
@@ -214,9 +204,7 @@ describe("a chat with a catalogue that has `routing`", async () => {
 
   test("each line goes to the agent that hears it, and is shown to the end of its answer", async () => {
     const chat = chatting({ url: routed.url });
-    for (const line of ["hello", "nod", "hello", "Mhm.", "ask", "2"]) chat.type(line);
-    chat.end();
-    expect([await chat.done, chat.errors]).toEqual([0, ""]);
+    expect([await chat.read("hello", "nod", "hello", "Mhm.", "ask", "2"), chat.errors]).toEqual([0, ""]);
     const shown = chat.text.split("\n").filter((line) => /^\S+ [‹›]|^[ ?‹]/.test(line));
     expect(shown).toEqual([
       "‹ General hears the sentence: no row of routing decided, and it is the default agent",
@@ -242,9 +230,7 @@ describe("a chat with a catalogue that has `routing`", async () => {
   test("a sentence that is refused is told once, with who was to hear it, and leaves no session", async () => {
     const chat = chatting({ url: routed.url });
     await watching.createSession({ userId: chat.user, agentId: "phone", activate: true });
-    chat.type("nod");
-    chat.end();
-    expect(await chat.done).toBe(1);
+    expect(await chat.read("nod")).toBe(1);
     expect(chat.text.match(/refused/g)).toHaveLength(1);
     expect(chat.text).toContain("✗ Music is refused: 20 < 90 (lower_priority)");
     expect(await agentsOf(chat.user)).toEqual([["phone", "active", 0]]);
@@ -264,9 +250,7 @@ describe("a chat with a catalogue that has `routing`", async () => {
 
   test("with --agent nothing is routed", async () => {
     const chat = chatting({ url: routed.url, agent: "general" });
-    for (const line of ["nod", "hello"]) chat.type(line);
-    chat.end();
-    expect(await chat.done).toBe(0);
+    expect(await chat.read("nod", "hello")).toBe(0);
     expect(await agentsOf(chat.user)).toEqual([["general", "archived", 4]]);
   });
 });
@@ -328,8 +312,7 @@ test.each(["a store that lasts", "a new store, with a new session"])(
     await chat.says("Hello there.");
     await first.stop();
     await chat.says("— the connection is lost; trying again —");
-    const second = await NodeUnderTest.start({ settings });
-    onTestFinished(() => second.stop());
+    await NodeUnderTest.start({ settings }, onTestFinished);
     await chat.says("— connected again —");
     chat.type("/why");
     await chat.says(kind === "a store that lasts" ? "General has the floor" : "there is no session yet");

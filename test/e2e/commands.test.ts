@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { fileURLToPath } from "node:url";
-import { expect, onTestFinished, test, vi } from "vitest";
+import { afterAll, expect, onTestFinished, test, vi } from "vitest";
 import { reportAgents, reportSessions, reportStatus } from "../../src/cli/reports.ts";
 import { reportRuns } from "../../src/cli/run-report.ts";
 import { widthOf } from "../../src/cli/text-width.ts";
@@ -16,7 +16,7 @@ import { readKeys } from "../../src/config/keys-file.ts";
 import { BARE_ENV } from "../support/agents/bare-env.ts";
 import { scripted } from "../support/catalogs/e2e-catalog.ts";
 import { keysFile, writeTemporary } from "../support/clients/callers.ts";
-import { type Ending, printedBy, runHere } from "../support/clients/command-line.ts";
+import { type Ending, endingOf, printedBy, runHere } from "../support/clients/command-line.ts";
 import { accepted, E2eClient, refused } from "../support/clients/e2e-client.ts";
 import { ChildServer } from "../support/nodes/child-server.ts";
 import { CLI } from "../support/nodes/cli.ts";
@@ -29,23 +29,20 @@ async function newFolder(): Promise<string> {
   return folder;
 }
 
-/** A command in a process of its own, with these lines from a pipe. */
-async function interlockWith(input: string, cwd: string, ...args: string[]): Promise<Ending> {
-  const child = spawn(process.execPath, [CLI, ...args], { cwd, env: BARE_ENV });
-  onTestFinished(() => void child.kill("SIGKILL"));
-  child.stdin.end(input);
-  let stdout = "";
-  let stderr = "";
-  child.stdout.setEncoding("utf8").on("data", (text) => (stdout += text));
-  child.stderr.setEncoding("utf8").on("data", (text) => (stderr += text));
-  const [code] = await once(child, "close");
-  return { code, stdout, stderr };
+/** What a command says on stderr that ends with this code. */
+async function complaintOf(words: readonly string[], code = 1): Promise<string> {
+  const ending = await runHere(words);
+  expect(ending.code, ending.stderr).toBe(code);
+  return ending.stderr;
 }
 
+const whyOf = async (client: Client, what: string) => (await reportWhy(client, { what, limit: 20 }, Date.now())).lines;
+
+/** For tests whose users and sessions no other test has. */
+const shared = await NodeUnderTest.start({}, afterAll);
+
 test("forget of a name that has no session says so, with code 1", async () => {
-  const node = await NodeUnderTest.start();
-  onTestFinished(() => node.stop());
-  const typo = await runHere(["forget", "nobdy", "--yes", "--url", node.url]);
+  const typo = await runHere(["forget", "nobdy", "--yes", "--url", shared.url]);
   expect([typo.code, typo.stdout, typo.stderr]).toEqual([
     1,
     "",
@@ -72,26 +69,20 @@ test.each([
 });
 
 test("a refusal of a malformed request names the field", async () => {
-  const node = await NodeUnderTest.start();
-  onTestFinished(() => node.stop());
   const long = "x".repeat(300);
   for (const words of [
     ["forget", long, "--yes"],
     ["sessions", "--user", long],
     ["announce", "hi", "--user", long],
   ]) {
-    const { code, stderr } = await runHere([...words, "--url", node.url]);
-    expect([code, stderr]).toEqual([
-      1,
-      expect.stringMatching(/^interlock: The server refused with bad_request: userId: \S/),
-    ]);
+    const complaint = await complaintOf([...words, "--url", shared.url]);
+    expect(complaint).toMatch(/^interlock: The server refused with bad_request: userId: \S/);
   }
 });
 
 test("status, runs and why say that an open question's time stands still while it cannot be heard", async () => {
   const quiz = scripted("general", { priority: 40, answer_within: { heard: "20s" } });
-  const node = await NodeUnderTest.start({ agents: [quiz, scripted("phone", { priority: 90 })] });
-  onTestFinished(() => node.stop());
+  const node = await NodeUnderTest.start({ agents: [quiz, scripted("phone", { priority: 90 })] }, onTestFinished);
   const ann = new E2eClient(node, "ann");
   const client = createClient({ baseUrl: node.url });
   const { id } = await ann.hold("general");
@@ -119,11 +110,14 @@ test("status, runs and why say that an open question's time stands still while i
 });
 
 test("chat speaks the language of its command line", async () => {
-  const node = await NodeUnderTest.start();
-  onTestFinished(() => node.stop());
-  const chat = ["chat", "--url", node.url, "--user", "ann"];
-  const spoken = await interlockWith("/nonsense\n", await newFolder(), ...chat, "--lang", "zh");
-  expect(spoken).toMatchObject({ code: 1, stdout: expect.stringContaining("没有 /nonsense 这个命令：/help 列出命令") });
+  const chat = ["chat", "--url", shared.url, "--user", shared.newUser(), "--lang", "zh"];
+  const child = spawn(process.execPath, [CLI, ...chat], { cwd: await newFolder(), env: BARE_ENV });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  child.stdin.end("/nonsense\n");
+  expect(await endingOf(child)).toMatchObject({
+    code: 1,
+    stdout: expect.stringContaining("没有 /nonsense 这个命令：/help 列出命令"),
+  });
 });
 
 test("a repeated option takes one word each time, and leaves the file to the command", async () => {
@@ -133,8 +127,10 @@ test("a repeated option takes one word each time, and leaves the file to the com
 });
 
 test("status names what waits and the roles that no node has, agents and sessions list them, in 80 columns", async () => {
-  const node = await NodeUnderTest.start({ settings: { INTERLOCK_NAME: "interlock-gateway-7d9f8b6c5-x2x9z" } });
-  onTestFinished(() => node.stop());
+  const node = await NodeUnderTest.start(
+    { settings: { INTERLOCK_NAME: "interlock-gateway-7d9f8b6c5-x2x9z" } },
+    onTestFinished,
+  );
   const client = createClient({ baseUrl: node.url });
   // The answers of a store whose only node has no worker, beside one that died.
   const lacking: Client = {
@@ -190,13 +186,12 @@ test("status names what waits and the roles that no node has, agents and session
     expect.stringMatching(/^granted +preempted +\S/),
   ]);
   const misspelt = await runHere(["announce", "nod", "--user", "ann", "--agent", "genral", "--url", node.url]);
-  expect(misspelt).toMatchObject({ code: 1 });
+  expect(misspelt.code).toBe(1);
   expect(misspelt.stdout + misspelt.stderr).toContain("Invalid agent ID: genral; did you mean general?");
 });
 
 test("runs lists what each run waits for, and the last failures with the provider's sentence, and cancels one", async () => {
-  const node = await NodeUnderTest.start({ settings: { INTERLOCK_NAME: "garage" } });
-  onTestFinished(() => node.stop());
+  const node = await NodeUnderTest.start({ settings: { INTERLOCK_NAME: "garage" } }, onTestFinished);
   const client = createClient({ baseUrl: node.url });
   const ann = new E2eClient(node, "ann");
   const bob = new E2eClient(node, "bob");
@@ -231,8 +226,8 @@ test("runs lists what each run waits for, and the last failures with the provide
     `the run ${runId} of session ${music.id} is cancelled\n`,
   );
   await stream.until("complete");
-  const gone = await runHere(["runs", "cancel", runId, ...url]);
-  expect([gone.code, gone.stderr]).toEqual([1, `interlock: There is no unfinished run ${runId} at ${node.url}.\n`]);
+  const gone = await complaintOf(["runs", "cancel", runId, ...url]);
+  expect(gone).toBe(`interlock: There is no unfinished run ${runId} at ${node.url}.\n`);
   expect((await runHere(["runs", "--state", "broken", ...url])).code).toBe(2);
   expect((await runHere(["runs", "cancel", "no run", ...url])).code).toBe(2);
   const listed = JSON.parse(printedBy(await runHere(["runs", "--agent", "stacker", "--json", ...url])));
@@ -240,11 +235,9 @@ test("runs lists what each run waits for, and the last failures with the provide
 });
 
 test("why tells what silenced a session, who refused it, what it waits for and what would let it through", async () => {
-  const node = await NodeUnderTest.start();
-  onTestFinished(() => node.stop());
-  const client = createClient({ baseUrl: node.url });
-  const ann = new E2eClient(node, "ann");
-  const why = async (what: string) => (await reportWhy(client, { what, limit: 20 }, Date.now())).lines;
+  const client = createClient({ baseUrl: shared.url });
+  const ann = new E2eClient(shared);
+  const why = (what: string) => whyOf(client, what);
   expect(await why(`u:${ann.userId}`)).toEqual(["the floor is free", "", "no decision about this floor"]);
   const music = await ann.hold("music");
   await ann.hold("phone");
@@ -274,7 +267,7 @@ test("why tells what silenced a session, who refused it, what it waits for and w
   );
   for (const line of [...floor, ...(await why(patient.id))]) expect(widthOf(line)).toBeLessThanOrEqual(80);
 
-  const stdout = printedBy(await runHere(["why", patient.id, "--url", node.url, "--lang", "zh"]));
+  const stdout = printedBy(await runHere(["why", patient.id, "--url", shared.url, "--lang", "zh"]));
   expect(stdout.split("\n")).toEqual([
     "patient在等phone结束",
     "phone拥有发言权，优先级 90，且不让位",
@@ -294,30 +287,23 @@ test("why tells what silenced a session, who refused it, what it waits for and w
   expect(chinese.lines[0]).toBe("music被用户暂停：只有恢复它，或它的下一条消息，才会让它回来");
   for (const line of chinese.lines) expect(widthOf(line)).toBeLessThanOrEqual(80);
 
-  const facts = JSON.parse(printedBy(await runHere(["why", music.id, "--url", node.url, "--json"])));
+  const facts = JSON.parse(printedBy(await runHere(["why", music.id, "--url", shared.url, "--json"])));
   expect(facts).toMatchObject({ session: { id: music.id }, ifAsked: { outcome: "rejected" } });
-  const missing = await runHere(["why", "none", "--url", node.url]);
-  expect([missing.code, missing.stderr]).toEqual([
-    1,
-    expect.stringMatching(/^interlock: There is no session none at /),
-  ]);
-  const wrong = await runHere(["why", "a b", "--url", node.url]);
-  expect([wrong.code, wrong.stderr]).toEqual([
-    2,
-    expect.stringContaining("It is a session's id, or a floor: u:<user>"),
-  ]);
+  const missing = await complaintOf(["why", "none", "--url", shared.url]);
+  expect(missing).toMatch(/^interlock: There is no session none at /);
+  const wrong = await complaintOf(["why", "a b", "--url", shared.url], 2);
+  expect(wrong).toContain("It is a session's id, or a floor: u:<user>");
 });
 
 test("arguments that begin with a dash are arguments, and a misspelt option is named", async () => {
-  const node = await NodeUnderTest.start();
-  onTestFinished(() => node.stop());
-  const bob = new E2eClient(node, "-bob");
-  const { session } = await accepted(bob.askToCreate({ id: "-vital", agentId: "music" }));
-  const at = ["--url", node.url];
-  const facts = JSON.parse(printedBy(await runHere(["why", session.id, "--json", ...at])));
-  expect(facts).toMatchObject({ session: { id: "-vital" } });
-  expect(printedBy(await runHere(["sessions", "--user", "-bob", ...at]))).toContain("-vital");
-  expect(printedBy(await runHere(["forget", "-bob", "--yes", ...at]))).toMatch(/^Deleted: 1 session of -bob, /);
+  const bob = new E2eClient(shared, shared.newUser("-bob"));
+  const { id } = await bob.create("music", { id: shared.newId("-vital") });
+  const at = ["--url", shared.url];
+  const facts = JSON.parse(printedBy(await runHere(["why", id, "--json", ...at])));
+  expect(facts).toMatchObject({ session: { id } });
+  expect(printedBy(await runHere(["sessions", "--user", bob.userId, ...at]))).toContain(id);
+  const forgotten = printedBy(await runHere(["forget", bob.userId, "--yes", ...at]));
+  expect(forgotten).toMatch(new RegExp(`^Deleted: 1 session of ${bob.userId}, `));
   const key = await runHere(["keys", "new", "-bob"]);
   expect([key.code, key.stderr]).toEqual([0, expect.stringContaining('owner: "-bob"')]);
   for (const [words, fault] of [
@@ -346,7 +332,7 @@ test("why names what a session is heard beneath, the restriction that silences i
   onTestFinished(() => node.stop());
   const client = createClient({ baseUrl: node.url });
   const ann = new E2eClient(node, "ann");
-  const why = async (what: string) => (await reportWhy(client, { what, limit: 20 }, Date.now())).lines;
+  const why = (what: string) => whyOf(client, what);
   const idle = await ann.create("radio");
   expect((await why(idle.id))[0]).toBe("radio does not wait for the floor: it asks when it is activated");
   const music = await ann.hold("music");
@@ -382,15 +368,14 @@ test("why says that a silent session does not come up while its agent is disable
     { name: "music", priority: 20 },
     { name: "radio", priority: 10, when_blocked: "queue" },
   ];
-  const node = await NodeUnderTest.start({ agents: [phone, ...others], catalog: {} });
-  onTestFinished(() => node.stop());
+  const node = await NodeUnderTest.start({ agents: [phone, ...others], catalog: {} }, onTestFinished);
   const client = createClient({ baseUrl: node.url });
   const ann = new E2eClient(node, "ann");
   const music = await ann.hold("music");
   await ann.hold("phone");
   const { session: radio } = await accepted(ann.askToCreate({ agentId: "radio", activate: true }));
   await node.writeCatalog(JSON.stringify({ agents: [phone, ...others.map((each) => ({ ...each, enabled: false }))] }));
-  const why = async (what: string) => (await reportWhy(client, { what, limit: 20 }, Date.now())).lines.join(" ");
+  const why = async (what: string) => (await whyOf(client, what)).join(" ");
   for (const { id, agentId } of [music, radio]) {
     await expect
       .poll(() => why(id))
@@ -416,35 +401,20 @@ testWith(["script", "coreutils"], "Ctrl-C ends prove at once, and leaves the ter
 
 test("a node that does not answer, or requires a token, is a sentence and code 1", async () => {
   const keys = await writeTemporary("keys.yaml", keysFile([{ owner: "ann", key: "k" }]), onTestFinished);
-  const locked = await NodeUnderTest.start({ settings: { INTERLOCK_AUTH: `keys:${keys}` } });
-  onTestFinished(() => locked.stop());
-  const refusal = await runHere(["why", "u:ann", "--url", locked.url]);
-  expect([refusal.code, refusal.stderr]).toEqual([
-    1,
-    expect.stringMatching(/requires authentication: set INTERLOCK_T/),
-  ]);
+  const locked = await NodeUnderTest.start({ settings: { INTERLOCK_AUTH: `keys:${keys}` } }, onTestFinished);
+  const refusal = await complaintOf(["why", "u:ann", "--url", locked.url]);
+  expect(refusal).toMatch(/requires authentication: set INTERLOCK_T/);
   vi.stubEnv("INTERLOCK_TOKEN", "wrong");
-  const wrong = await runHere(["status", "--url", locked.url]);
-  expect([wrong.code, wrong.stderr]).toEqual([
-    1,
-    expect.stringMatching(
-      /does not know the token or key in INTERLOCK_TOKEN: it is wrong, has expired or was withdrawn/,
-    ),
-  ]);
+  expect(await complaintOf(["status", "--url", locked.url])).toMatch(
+    /does not know the token or key in INTERLOCK_TOKEN: it is wrong, has expired or was withdrawn/,
+  );
   vi.stubEnv("INTERLOCK_TOKEN", "k");
-  const another = await runHere(["status", "--url", locked.url]);
-  expect([another.code, another.stderr]).toEqual([
-    1,
-    expect.stringMatching(
-      /^interlock: The token or key in INTERLOCK_TOKEN is another user's: .+ an operator's token or key/,
-    ),
-  ]);
+  expect(await complaintOf(["status", "--url", locked.url])).toMatch(
+    /^interlock: The token or key in INTERLOCK_TOKEN is another user's: .+ an operator's token or key/,
+  );
   vi.unstubAllEnvs();
-  const nowhere = await runHere(["status", "--url", "http://127.0.0.1:9"]);
-  expect([nowhere.code, nowhere.stderr]).toEqual([
-    1,
-    expect.stringMatching(/^interlock: No Interlock node answers at /),
-  ]);
+  const nowhere = await complaintOf(["status", "--url", "http://127.0.0.1:9"]);
+  expect(nowhere).toMatch(/^interlock: No Interlock node answers at /);
 });
 
 test("init --small writes three agents in thirty lines, which check accepts without a warning", async () => {
@@ -518,9 +488,7 @@ test("a key that cannot be printed is added to no file, and the command says why
     env: BARE_ENV,
     stdio: [...stdio],
   });
-  let stderr = "";
-  child.stderr!.setEncoding("utf8").on("data", (text) => (stderr += text));
-  const [code] = await once(child, "close");
+  const { code, stderr } = await endingOf(child);
   expect([code, stderr]).toEqual([2, expect.stringMatching(/^interlock: the output cannot be written: ENOSPC.*\n$/)]);
   await expect(stat(file)).rejects.toThrow("ENOENT");
 });
@@ -528,8 +496,7 @@ test("a key that cannot be printed is added to no file, and the command says why
 test("a backup of a busy store is restored with a new epoch, once no node uses the store", async () => {
   const folder = await newFolder();
   const store = `sqlite:${join(folder, "interlock.db")}`;
-  const node = await NodeUnderTest.start({ settings: { INTERLOCK_STORE: store } });
-  onTestFinished(() => node.stop());
+  const node = await NodeUnderTest.start({ settings: { INTERLOCK_STORE: store } }, onTestFinished);
   const client = createClient({ baseUrl: node.url });
   const { session, position } = await client.createSession({ userId: "ann", title: "before" });
   const saved = await runHere(["backup", "saved.db", "--store", store], folder);
@@ -555,8 +522,7 @@ test("a backup of a busy store is restored with a new epoch, once no node uses t
   expect(former.prepare("SELECT count(*) AS count FROM sessions").get()).toMatchObject({ count: 2 });
   former.close();
 
-  const next = await NodeUnderTest.start({ settings: { INTERLOCK_STORE: store } });
-  onTestFinished(() => next.stop());
+  const next = await NodeUnderTest.start({ settings: { INTERLOCK_STORE: store } }, onTestFinished);
   const found = await createClient({ baseUrl: next.url }).getSession(session.id);
   expect(found.session.title).toBe("before");
   expect(found.position!.split(".")[0]).not.toBe(position!.split(".")[0]);

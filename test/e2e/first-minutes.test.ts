@@ -10,9 +10,10 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
 import { SETTINGS, SHIPPED_CATALOG } from "../../src/config/settings.ts";
 import { BARE_ENV } from "../support/agents/bare-env.ts";
-import { type Ending, runHere } from "../support/clients/command-line.ts";
+import { endingOf, runHere } from "../support/clients/command-line.ts";
 import { CLI } from "../support/nodes/cli.ts";
 import { NodeUnderTest } from "../support/nodes/node-under-test.ts";
+import { freePort } from "../support/servers/free-port.ts";
 
 /** What a user starts. It starts the sources, which takes longer than the built program. */
 const ENTRY = fileURLToPath(new URL("../../bin/interlock.js", import.meta.url));
@@ -33,16 +34,7 @@ function begin(args: readonly string[], env: Record<string, string> = {}, node?:
   return child;
 }
 
-async function ending(child: ChildProcess): Promise<Ending> {
-  let stdout = "";
-  let stderr = "";
-  child.stdout!.setEncoding("utf8").on("data", (text) => (stdout += text));
-  child.stderr!.setEncoding("utf8").on("data", (text) => (stderr += text));
-  const [code] = await once(child, "close");
-  return { code, stdout, stderr };
-}
-
-const interlock = (...args: string[]) => ending(begin(args));
+const interlock = (...args: string[]) => endingOf(begin(args));
 
 const parsed = (...words: string[]) => runHere(words);
 
@@ -62,7 +54,7 @@ describe("help", () => {
     expect(code).toBe(0);
     for (const verb of ["serve", "check", "drive"]) expect(stdout).toMatch(new RegExp(`^  ${verb} `, "m"));
     for (const arg of ["-h", "help"]) expect(await parsed(arg)).toEqual({ code: 0, stdout, stderr: "" });
-    const version = ending(begin(["--version"], {}, [process.execPath, ENTRY]));
+    const version = endingOf(begin(["--version"], {}, [process.execPath, ENTRY]));
     expect(await version).toMatchObject({ code: 0, stdout: expect.stringMatching(/^\d+\.\d+\.\d+\n$/) });
   });
 
@@ -87,7 +79,7 @@ test("a checkout keeps its sources compiled for the next start, where the enviro
   const shown = `import { getCompileCacheDir } from "node:module"; process.on("exit", () => console.error(getCompileCacheDir()));`;
   const options = ["--import", `data:text/javascript,${encodeURIComponent(shown)}`];
   const folderOf = async (env: Record<string, string>) =>
-    (await ending(begin(["--version"], env, [process.execPath, ...options, ENTRY]))).stderr;
+    (await endingOf(begin(["--version"], env, [process.execPath, ...options, ENTRY]))).stderr;
   expect(await folderOf({ NODE_COMPILE_CACHE: "" })).toContain(join(dirname(ENTRY), "../node_modules/.cache/compile"));
   expect(await folderOf({ NODE_COMPILE_CACHE: folder })).toContain(folder);
 });
@@ -135,7 +127,7 @@ describe("a mistake", () => {
     const unknown = "interlock: unknown command 'srve'\n(Did you mean serve?)\n";
     expect(await interlock("srve")).toEqual({ code: 2, stdout: "", stderr: unknown });
     const mistaken = begin(["serve", "--prot", "1"], { INTERLOCK_STOER: "sqlite::memory:" });
-    const { code, stderr } = await ending(mistaken);
+    const { code, stderr } = await endingOf(mistaken);
     expect([code, stderr]).toEqual([1, expect.stringContaining("--prot is not a flag; did you mean --port?")]);
     expect(stderr).toContain("did you mean INTERLOCK_STORE?");
     expect(stderr).not.toMatch(/\n\s+at /);
@@ -146,7 +138,7 @@ describe("a mistake", () => {
     onTestFinished(() => void other.close());
     await once(other, "listening");
     const { port } = other.address() as AddressInfo;
-    const used = await ending(begin(["serve", "--port", String(port)]));
+    const used = await endingOf(begin(["serve", "--port", String(port)]));
     expect(used).toMatchObject({ code: 1, stdout: "" });
     expect(used.stderr).toBe(
       `interlock: port ${port} of 127.0.0.1 is in use: stop what listens there, or choose another with --port (0 picks a free one)\n`,
@@ -160,20 +152,17 @@ describe("a mistake", () => {
 
   // On /proc the system answers ENOENT to every mkdir, which Node's own recursive mkdir repeats without end.
   test.runIf(process.platform === "linux")("a folder that the system does not create is reported", async () => {
-    const made = await ending(begin(["serve", "--port", "0", "--store", "sqlite:/proc/none/interlock.db"]));
+    const made = await endingOf(begin(["serve", "--port", "0", "--store", "sqlite:/proc/none/interlock.db"]));
     expect(made).toMatchObject({ code: 1, stdout: "" });
     expect(made.stderr).toMatch(/^interlock: \/proc\/none\/interlock\.db cannot be opened: ENOENT: [^\n]+\n$/);
   });
 
   test("inspect says that the node does not answer, and waits for it", async () => {
-    const free = createServer().listen(0, "127.0.0.1");
-    await once(free, "listening");
-    const { port } = free.address() as AddressInfo;
-    free.close();
-    const child = begin(["inspect", `http://127.0.0.1:${port}`, "--port", "0"]);
+    const url = `http://127.0.0.1:${await freePort()}`;
+    const child = begin(["inspect", url, "--port", "0"]);
     const [line] = await once(child.stderr!.setEncoding("utf8"), "data");
     const hint = "Trying again. Start a node with `interlock serve`, or name another: interlock inspect URL";
-    expect(line).toBe(`interlock: http://127.0.0.1:${port} does not answer. ${hint}\n`);
+    expect(line).toBe(`interlock: ${url} does not answer. ${hint}\n`);
     child.kill("SIGINT");
     expect(await once(child, "exit")).toEqual([0, null]);
   });
@@ -193,7 +182,7 @@ describe("a start that is stopped", () => {
       INTERLOCK_STORE: `postgres://ann:secret@127.0.0.1:${port}/floors`,
       LOG_LEVEL: "warn",
     });
-    const ended = ending(child);
+    const ended = endingOf(child);
     if (how === "refuses connections") await once(child.stderr!, "data");
     else await once(database, "connection");
     for (const signal of signals) child.kill(signal);
@@ -215,7 +204,7 @@ describe("a start that is stopped", () => {
       process.execPath,
       CLI,
     ]);
-    const { code, stdout, stderr } = await ending(child);
+    const { code, stdout, stderr } = await endingOf(child);
     expect([code, stdout]).toEqual([1, ""]);
     expect(stderr).toMatch(/^interlock: \S+full\.db [^\n]*(database or disk is full|disk I\/O error)\n$/);
   });
@@ -240,7 +229,7 @@ describe("a stop that does not succeed", () => {
       ENTRY,
     ]);
     await listening(child);
-    const ended = ending(child);
+    const ended = endingOf(child);
     for (const signal of ["SIGTERM", "SIGINT"] as const) child.kill(signal);
     expect(await ended).toEqual({
       code,
@@ -294,13 +283,12 @@ describe("a command whose reader has left", () => {
   const expectSilence = async (...verb: string[]) => {
     const child = begin(verb);
     child.stdout!.destroy();
-    expect(await ending(child), verb.join(" ")).toEqual({ code: 0, stdout: "", stderr: "" });
+    expect(await endingOf(child), verb.join(" ")).toEqual({ code: 0, stdout: "", stderr: "" });
   };
 
   test("a command that asks a node ends silently when its reader has left", async () => {
     // `drive` plays with the shipped agents.
-    const node = await NodeUnderTest.start({ settings: { INTERLOCK_CONFIG: SHIPPED_CATALOG } });
-    onTestFinished(() => node.stop());
+    const node = await NodeUnderTest.start({ settings: { INTERLOCK_CONFIG: SHIPPED_CATALOG } }, onTestFinished);
     await expectSilence("drive", node.url);
   });
 
@@ -315,11 +303,13 @@ const PACKAGE = new URL("../../bin/package.js", import.meta.url).href;
 test("an older Node prints the required version in a sentence", async () => {
   const older = 'Object.defineProperty(process, "versions", { value: { ...process.versions, node: "20.20.0" } })';
   const pretending = [process.execPath, "--import", `data:text/javascript,${encodeURIComponent(older)}`];
-  const printed = await ending(begin(["serve"], {}, [...pretending, ENTRY]));
+  const printed = await endingOf(begin(["serve"], {}, [...pretending, ENTRY]));
   expect(printed).toMatchObject({ code: 1, stdout: "" });
   expect(printed.stderr).toMatch(/^interlock: needs Node 24 or newer, and this is Node 20\.20\.0\.\n.+\n$/);
   const [node, ...options] = pretending;
-  const embedding = await ending(spawn(node!, [...options, "--input-type=module", "-e", `await import("${PACKAGE}")`]));
+  const embedding = await endingOf(
+    spawn(node!, [...options, "--input-type=module", "-e", `await import("${PACKAGE}")`]),
+  );
   expect(embedding.code).toBe(1);
   expect(embedding.stderr).toContain("Error: interlock needs Node 24 or newer, and this is Node 20.20.0.\n");
 });
@@ -327,11 +317,11 @@ test("an older Node prints the required version in a sentence", async () => {
 /** The machine's own Node, if it is an older one: only a real old version shows that it can parse the file. */
 const own = "/usr/bin/node";
 const isOlder =
-  existsSync(own) && Number((await ending(spawn(own, ["-p", "process.versions.node.split('.')[0]"]))).stdout) < 24;
+  existsSync(own) && Number((await endingOf(spawn(own, ["-p", "process.versions.node.split('.')[0]"]))).stdout) < 24;
 test.runIf(isOlder)("a real older Node can parse the entry file", async () => {
-  const printed = await ending(begin(["serve"], {}, [own, ENTRY]));
+  const printed = await endingOf(begin(["serve"], {}, [own, ENTRY]));
   expect(printed).toMatchObject({ code: 1, stdout: "" });
   expect(printed.stderr).toMatch(/^interlock: needs Node 24 or newer, and this is Node \d+\.\d+\.\d+\.\n.+\n$/);
-  const embedding = await ending(spawn(own, ["--input-type=module", "-e", `await import("${PACKAGE}")`]));
+  const embedding = await endingOf(spawn(own, ["--input-type=module", "-e", `await import("${PACKAGE}")`]));
   expect(embedding.stderr).toMatch(/Error: interlock needs Node 24 or newer, and this is Node \d+\.\d+\.\d+\.\n/);
 });

@@ -1,5 +1,3 @@
-import { once } from "node:events";
-import { type AddressInfo, connect, createServer } from "node:net";
 import { createWebSocketReceiver, type StatelyInspectionEvent } from "@statelyai/inspect";
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
 import { WebSocket } from "ws";
@@ -7,9 +5,9 @@ import { inspect } from "../../src/cli/inspect.ts";
 import { keysFile, writeTemporary } from "../support/clients/callers.ts";
 import { accepted, E2eClient } from "../support/clients/e2e-client.ts";
 import { NodeUnderTest } from "../support/nodes/node-under-test.ts";
+import { freePort } from "../support/servers/free-port.ts";
 
-const node = await NodeUnderTest.start();
-afterAll(() => node.stop());
+const node = await NodeUnderTest.start({}, afterAll);
 
 /** A feed of these floors; it ends with the test. */
 async function feed(floorIds: string[] = [], { url } = node): Promise<string> {
@@ -98,8 +96,7 @@ describe("interlock inspect", () => {
       { name: "prompt", priority: 80, beneath: { music: -14 } },
       { name: "music", priority: 20, when_preempted: "duck" },
     ];
-    const car = await NodeUnderTest.start({ agents });
-    onTestFinished(() => car.stop());
+    const car = await NodeUnderTest.start({ agents }, onTestFinished);
     const ann = new E2eClient(car);
     const { id, floorId } = await ann.hold("music");
     await ann.hold("prompt");
@@ -110,8 +107,7 @@ describe("interlock inspect", () => {
   });
 
   test("interlock inspect shows the floors in use, however many were used before", async () => {
-    const car = await NodeUnderTest.start();
-    onTestFinished(() => car.stop());
+    const car = await NodeUnderTest.start({}, onTestFinished);
     const receiver = receive(await feed([], car));
     const holdAll = async (count: number) => {
       const users = Array.from({ length: count }, () => new E2eClient(car));
@@ -125,46 +121,27 @@ describe("interlock inspect", () => {
   });
 
   test("interlock inspect of a named floor waits for a node that is not there yet", async () => {
-    const ann = new E2eClient(node);
-    const music = await ann.hold("music");
-    const front = createServer((socket) => {
-      const behind = connect(Number(new URL(node.url).port), "127.0.0.1");
-      socket.pipe(behind).pipe(socket);
-      for (const each of [socket, behind]) each.on("error", () => {});
-    });
-    front.listen(0, "127.0.0.1");
-    await once(front, "listening");
-    const { port } = front.address() as AddressInfo;
-    front.close();
-    await once(front, "close");
-
+    const port = await freePort();
     const stopping = new AbortController();
     const [address, fault] = [Promise.withResolvers<string>(), Promise.withResolvers<string>()];
-    const options = { floorIds: [music.floorId], port: 0, signal: stopping.signal };
+    const options = { floorIds: ["u:ann"], port: 0, signal: stopping.signal };
     const done = inspect(`http://127.0.0.1:${port}`, options, address.resolve, fault.resolve);
     expect(await fault.promise).toContain("does not answer. Trying again. Start a node");
     const receiver = receive(await address.promise);
-    front.listen(port, "127.0.0.1");
+    const late = await NodeUnderTest.start({ settings: { PORT: String(port) } }, onTestFinished);
+    const music = await new E2eClient(late, "ann").hold("music");
     await receiver.find(({ type, sessionId }) => type === "@xstate.actor" && sessionId === music.id);
     stopping.abort();
     expect(await done).toBe(0);
-    front.close();
   });
 
   test("interlock inspect of a node that requires a token names the variable for it", async () => {
     const file = await writeTemporary("keys.yaml", keysFile([{ owner: "ann", key: "a".repeat(32) }]), onTestFinished);
-    const closed = await NodeUnderTest.start({ settings: { INTERLOCK_AUTH: `keys:${file}` } });
-    onTestFinished(() => closed.stop());
+    const closed = await NodeUnderTest.start({ settings: { INTERLOCK_AUTH: `keys:${file}` } }, onTestFinished);
     const faults: string[] = [];
     const options = { floorIds: [], port: 0, signal: AbortSignal.timeout(60_000) };
-    expect(
-      await inspect(
-        closed.url,
-        options,
-        () => {},
-        (why) => faults.push(why),
-      ),
-    ).toBe(1);
+    const onFault = (why: string) => void faults.push(why);
+    expect(await inspect(closed.url, options, () => {}, onFault)).toBe(1);
     expect(faults).toEqual(["Authentication is required. Set INTERLOCK_TOKEN to a token or key of the node."]);
   });
 

@@ -5,8 +5,7 @@ import { afterAll, expect, test } from "vitest";
 import { accepted } from "../../support/clients/e2e-client.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
-const node = await NodeUnderTest.start();
-afterAll(() => node.stop());
+const node = await NodeUnderTest.start({}, afterAll);
 
 const floorOf = async (session: string) => (await accepted(node.get(`/session/${session}`))).session.floorId;
 const ask = { model: "general", messages: [{ role: "user", content: "hello" }], input: "hello" };
@@ -34,6 +33,10 @@ test.each(["/v1/chat/completions", "/v1/responses"])(
   },
 );
 
+/** A request of which an answer of any form is expected: `post` does not expect that of these errors. */
+const sendJson = (path: string, body: object, headers: Record<string, string> = {}) =>
+  node.send("POST", path, { "Content-Type": "application/json", ...headers }, JSON.stringify(body));
+
 /** Keys of clients' own, which only look like a place. */
 const WORDS = { users: "3", used: "yes", Use: "demo", zones: "2", sessions: "9", work: "x", workplace: "y", tone: "z" };
 
@@ -52,9 +55,7 @@ test.each(["/v1/chat/completions", "/v1/responses"])(
   "%s refuses a misspelt place, and takes the fields of its protocol and a client's own metadata",
   async (path) => {
     for (const [more, headers, param, meant] of MISSPELT) {
-      // `post` does not expect the form of this error.
-      const sent = JSON.stringify({ ...ask, ...more });
-      const { status, text } = await node.send("POST", path, { "Content-Type": "application/json", ...headers }, sent);
+      const { status, text } = await sendJson(path, { ...ask, ...more }, headers);
       const error = { message: `${param}: did you mean ${meant}?`, param };
       expect([status, JSON.parse(text)], param).toMatchObject([400, { error }]);
     }
@@ -91,12 +92,7 @@ test("useChat's body may have fields of a page's own, and a misspelt place is re
   const { status, text } = await node.post("/api/chat", { id: node.newId("own"), messages, ...WORDS });
   expect(status, text).toBe(200);
   for (const key of ["user", "usrId", "zonee", "workspace_id"]) {
-    const { status } = await node.send(
-      "POST",
-      "/api/chat",
-      { "Content-Type": "application/json" },
-      JSON.stringify({ id: node.newId("misspelt"), messages, [key]: "ann" }),
-    );
+    const { status } = await sendJson("/api/chat", { id: node.newId("misspelt"), messages, [key]: "ann" });
     expect(status, key).toBe(400);
   }
 });
@@ -126,8 +122,7 @@ test.each([
   ["/api/chat", { zone: [] }, "body.zone: Invalid input: expected string, received array"],
 ])("%s says why it refuses a field that may be empty: %j", async (path, more, reason) => {
   const chat = { id: "c", messages: [{ id: "m", role: "user", parts: [{ type: "text", text: "hello" }] }] };
-  const sent = JSON.stringify({ ...(path === "/api/chat" ? chat : ask), ...more });
-  const { status, text } = await node.send("POST", path, { "Content-Type": "application/json" }, sent);
+  const { status, text } = await sendJson(path, { ...(path === "/api/chat" ? chat : ask), ...more });
   const { error } = JSON.parse(text);
   expect(status).toBe(400);
   expect(typeof error === "string" ? error : error.message).toContain(reason);

@@ -36,8 +36,7 @@ async function sendAcross(openPage: (url: string) => Promise<Evaluate>, path: st
   return text;
 }
 
-const turnsOf = async (session: string) =>
-  (await accepted(node.get(`/session/${session}/messages`))).messages.filter(({ role }) => role === "user").length;
+const turnsOf = async (session: string) => (await node.messages(session, "user")).length;
 
 function browserTests(openPage: (url: string) => Promise<Evaluate>) {
   test.each([

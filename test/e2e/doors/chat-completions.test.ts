@@ -46,8 +46,7 @@ const textOf = ({ choices }: OpenAI.ChatCompletion) => choices[0]!.message.conte
 /** The session of an answer. */
 const sessionOf = (answer: object) => (answer as { metadata: { session: string } }).metadata.session;
 
-const contentsOf = async (session: string) =>
-  (await accepted(node.get(`/session/${session}/messages`))).messages.map(({ content }) => content);
+const contentsOf = async (session: string) => (await node.messages(session)).map(({ content }) => content);
 
 /** The call of the client's function with which an answer ends, and the messages that return its result. */
 function callIn({ choices }: OpenAI.ChatCompletion, asked: string) {
@@ -124,8 +123,7 @@ test("what was heard of the reply before is told in the metadata or a header, an
   const played = answers.map((answer) => (answer as { metadata?: { played?: string } }).metadata?.played);
   expect(played).toEqual([undefined, "5", "6"]);
   for (const wrong of ["13", "-1", "all"]) await expect(ask(wrong)).rejects.toThrow(BadRequestError);
-  const { messages } = await accepted(node.get(`/session/${session}/messages`));
-  const replies = messages.filter(({ role }) => role === "assistant");
+  const replies = await node.messages(session, "assistant");
   expect(replies.map(({ playedUpTo }) => playedUpTo)).toEqual([5, 6, undefined]);
 });
 
@@ -417,8 +415,7 @@ const post = async (session: string | undefined, content: string, headers: Recor
   await response.text();
   return { status: response.status, run: response.headers.get("interlock-run") };
 };
-const turnsOf = async (session: string) =>
-  (await accepted(node.get(`/session/${session}/messages`))).messages.filter(({ role }) => role === "user").length;
+const turnsOf = async (session: string) => (await node.messages(session, "user")).length;
 
 test("the AI SDK's client begins one turn with a call whose turn fails, or that the floor refuses", async () => {
   const { ann } = await hold(node, "phone");

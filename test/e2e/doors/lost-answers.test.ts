@@ -71,8 +71,7 @@ const regenerate = (id: string, content: string) => ({
   trigger: "regenerate-message",
 });
 
-const turnsOf = async (session: string) =>
-  (await accepted(node.get(`/session/${session}/messages`))).messages.filter(({ role }) => role === "user").length;
+const turnsOf = async (session: string) => (await node.messages(session, "user")).length;
 
 const runOf = ({ body }: { body: { metadata: { run: string } } }) => body.metadata.run;
 
@@ -100,8 +99,7 @@ test.each(ACTS)("%s whose answer is reset right after its end has one effect", a
   const socket = await open();
   await send(socket, path(session), body(session));
   const first = await answerIn(socket);
-  socket.socket.resetAndDestroy();
-  await socket.closed;
+  await socket.reset();
   const again = await ask(path(session), body(session));
   const [one] = effect.exec(JSON.stringify(first.body)) ?? [];
   expect([first.status, again.status, one]).toEqual([200, 200, expect.any(String)]);
@@ -159,7 +157,7 @@ test("an answer that lies unread with a client that ends is lost", async () => {
   const { runId } = (await log.find("complete")).data as { runId: string };
   // Its bytes are here, and were never read.
   await new Promise((resolve) => socket.socket.once("readable", resolve));
-  socket.socket.resetAndDestroy();
+  await socket.reset();
   expect(runOf(await ask("/v1/chat/completions", completion("nod", session)))).toBe(runId);
 });
 
@@ -173,25 +171,26 @@ test("a client that closes its side before it has its answer, and asks again, ha
   expect(await turnsOf(session)).toBe(1);
 });
 
-test("a client that hung up before it has its answer, and asks again, joins the run", async () => {
-  const session = await newSession();
-  const log = await node.stream(`/session/${session}/events`);
+/** A session whose turn begins, and whose client hangs up. */
+async function hungUp(content: string, agentId = "general") {
+  const { session } = await accepted(node.post("/session/create", { agentId }));
+  const log = await node.stream(`/session/${session.id}/events`);
   const socket = await open();
-  await send(socket, "/v1/chat/completions", completion("count", session));
-  await log.findState(session, "active.running");
+  await send(socket, "/v1/chat/completions", { ...completion(content, session.id), model: agentId });
+  await log.findState(session.id, "active.running");
   socket.destroy();
+  return { session: session.id, log };
+}
+
+test("a client that hung up before it has its answer, and asks again, joins the run", async () => {
+  const { session } = await hungUp("count");
   const again = await ask("/v1/chat/completions", completion("count", session));
   expect(again.body.choices[0].message.content).toBe("tick ".repeat(40));
   expect(await turnsOf(session)).toBe(1);
 });
 
 test("an explicit abort ends a run whose client hung up, and the same words are a new turn then", async () => {
-  const session = await newSession();
-  const log = await node.stream(`/session/${session}/events`);
-  const socket = await open();
-  await send(socket, "/v1/chat/completions", completion("play", session));
-  await log.findState(session, "active.running");
-  socket.destroy();
+  const { session, log } = await hungUp("play");
   await accepted(node.post("/message", { type: "abort", sessionId: session }));
   expect((await log.find("complete")).data).toMatchObject({ cancelled: true });
   const other = await open();
@@ -202,25 +201,14 @@ test("an explicit abort ends a run whose client hung up, and the same words are 
 });
 
 test("another request of the session ends a run whose client hung up at once, and is not refused", async () => {
-  const session = await newSession();
-  const log = await node.stream(`/session/${session}/events`);
-  const socket = await open();
-  await send(socket, "/v1/chat/completions", completion("play", session));
-  await log.findState(session, "active.running");
-  socket.destroy();
+  const { session, log } = await hungUp("play");
   const next = await ask("/v1/chat/completions", completion("nod", session));
   expect(next.body).toMatchObject({ choices: [{ message: { content: "Yes." } }] });
   expect((await log.find("complete")).data).toMatchObject({ cancelled: true });
 });
 
 test("a change of the mode ends a run whose client hung up, and a refused one and a new title do not", async () => {
-  const { session: made } = await accepted(node.post("/session/create", { agentId: "clerk" }));
-  const session = made.id;
-  const log = await node.stream(`/session/${session}/events`);
-  const socket = await open();
-  await send(socket, "/v1/chat/completions", { ...completion("hello", session), model: "clerk" });
-  await log.findState(session, "active.running");
-  socket.destroy();
+  const { session, log } = await hungUp("hello", "clerk");
   const runs = async () => (await node.get(`/runs`)).body.runs.filter((run: Json) => run["sessionId"] === session);
   expect((await node.post(`/session/${session}/mode`, { mode: "nothing" })).status).toBe(400);
   await accepted(node.patch(`/session/${session}`, { title: "another" }));
@@ -274,8 +262,7 @@ test("an answer to a question that was lost is given once", async () => {
   const socket = await open();
   await send(socket, "/v1/chat/completions", body);
   await answerIn(socket);
-  socket.socket.resetAndDestroy();
-  await socket.closed;
+  await socket.reset();
   const again = await ask("/v1/chat/completions", body);
   expect(again.body.choices[0].message.content).toBe("You chose b.");
 });
@@ -293,8 +280,7 @@ test("another file that is imported after one whose answer was lost is another s
   };
   const socket = await open();
   const first = await importOf(socket, "one");
-  socket.socket.resetAndDestroy();
-  await socket.closed;
+  await socket.reset();
   const other = await importOf(await open(), "other");
   expect([first.session.title, other.session?.title]).toEqual(["one", "other"]);
 });
@@ -361,8 +347,7 @@ test("a call of an MCP client without a session whose answer was reset has one e
     const socket = await open();
     await send(socket, "/mcp", body, accept);
     const text = await socket.until(/runId.*\r\n0\r\n\r\n$/s);
-    socket.socket.resetAndDestroy();
-    await socket.closed;
+    await socket.reset();
     return /runId\\?":\\?"([\w-]+)/.exec(text)?.[1];
   };
   const first = await speak();

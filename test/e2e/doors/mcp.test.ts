@@ -9,8 +9,7 @@ import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 /** The AI SDK's MCP client with a real node. */
 const replies = [{ ask: { question: "Which one?", options: ["a", "b"] }, say: ["♪ "], delay: "1h", repeat: 2 }];
 const player = scripted("player", {}, { replies });
-const node = await NodeUnderTest.start({ agents: [...E2E_AGENTS, player] });
-afterAll(() => node.stop());
+const node = await NodeUnderTest.start({ agents: [...E2E_AGENTS, player] }, afterAll);
 const { node: guarded, ann, bob } = await startGuarded();
 
 /** The fields of all results. A field that a result lacks is undefined in spite of its type. */
@@ -43,6 +42,12 @@ async function connect(where = node, headers: Record<string, string> = {}) {
   };
 }
 
+/** The same, with a session of this agent on a floor of its own. */
+async function connectTo(agentId: string) {
+  const { call } = await connect();
+  return { call, sessionId: (await call("ask_for_floor", { agentId })).sessionId };
+}
+
 const OPEN = { "Content-Type": "application/json", Accept: "application/json, text/event-stream" };
 /** A message of a client that is made of raw requests. */
 const postRaw = (message: object, headers: Record<string, string>, signal?: AbortSignal) => {
@@ -69,8 +74,7 @@ test("speak says what was heard of the reply before, and its result which positi
   const tooLarge = await call("speak", { sessionId, content: "hello", played: 99 });
   expect(tooLarge).toMatchObject({ isError: true, error: { code: "bad_request" } });
   expect(await call("speak", { sessionId, content: "hello", played: 5 })).toMatchObject({ played: 5 });
-  const { messages } = await accepted(node.get(`/session/${sessionId}/messages`));
-  const replies = messages.filter(({ role }) => role === "assistant");
+  const replies = await node.messages(sessionId, "assistant");
   expect(replies.map(({ playedUpTo }) => playedUpTo)).toEqual([5, undefined]);
 });
 
@@ -104,8 +108,7 @@ test("the MCP server lets a model ask for the floor, speak, pause, resume, and r
 });
 
 test("the MCP server waits for a reply as long as requested, and the run continues afterwards", async () => {
-  const { call } = await connect();
-  const { sessionId } = await call("ask_for_floor", { agentId: "general" });
+  const { call, sessionId } = await connectTo("general");
   const begun = await call("speak", { sessionId, content: "count", waitSeconds: 0 });
   expect(begun).toMatchObject({ isRunning: true });
   expect(await call("read_reply", { sessionId })).toMatchObject({ text: "tick ".repeat(40), isRunning: false });
@@ -128,8 +131,7 @@ test("an MCP client's session that its user moves is spoken to, read and aborted
 });
 
 test("the MCP server ends a reply with a question or a confirmation, and continues with its answer", async () => {
-  const { call } = await connect();
-  const { sessionId } = await call("ask_for_floor", { agentId: "general" });
+  const { call, sessionId } = await connectTo("general");
   const asked = await call("speak", { sessionId, content: "ask" });
   expect(asked).toMatchObject({ asked: { kind: "question", question: "Which one?" }, isRunning: true });
   const { requestId } = asked.asked;
@@ -141,8 +143,7 @@ test("the MCP server ends a reply with a question or a confirmation, and continu
 });
 
 test("a reply is read on although its question was answered before", async () => {
-  const { call } = await connect();
-  const { sessionId } = await call("ask_for_floor", { agentId: "player" });
+  const { call, sessionId } = await connectTo("player");
   const { requestId } = (await call("speak", { sessionId, content: "hello" })).asked;
   const going = { sessionId, isRunning: true };
   expect(await call("answer", { sessionId, requestId, response: "b", waitSeconds: 0 })).toMatchObject(going);
@@ -153,8 +154,7 @@ test("a reply is read on although its question was answered before", async () =>
 });
 
 test("the MCP server returns failures as results that a model can read", async () => {
-  const { call } = await connect();
-  const { sessionId } = await call("ask_for_floor", { agentId: "general" });
+  const { call, sessionId } = await connectTo("general");
   const failing: [name: string, input: object, code: string][] = [
     ["speak", { sessionId, content: "refused" }, "provider_refused"],
     ["speak", { sessionId: "nobody", content: "hello" }, "session_not_found"],
@@ -223,8 +223,7 @@ async function connectRaw() {
 
 /** A session that is speaking without end, and the answer of the call that makes it speak. */
 async function speaking(client: Awaited<ReturnType<typeof connectRaw>>, id: number, signal?: AbortSignal) {
-  const { call } = await connect();
-  const { sessionId } = await call("ask_for_floor", { agentId: "general" });
+  const { sessionId } = await connectTo("general");
   const said = client.call(id, "speak", { sessionId, content: "play" }, signal);
   const isRunning = async () => {
     const { session } = (await node.get(`/session/${sessionId}`)).body;
@@ -252,8 +251,7 @@ test("a client that cancels its call gets no answer, and the run of that call al
 });
 
 test("a waiting call has its head at once, and tells a client that asks for it how long it has waited", async () => {
-  const { call } = await connect();
-  const { sessionId } = await call("ask_for_floor", { agentId: "general" });
+  const { call, sessionId } = await connectTo("general");
   const { headers } = await connectRaw();
   const ask = async (id: number, _meta: object) => {
     const params = { name: "speak", arguments: { sessionId, content: "play", waitSeconds: 600 }, _meta };
@@ -334,8 +332,7 @@ test.each<[by: string, about: (n: number) => [id: number, more: { headers?: obje
   const { sessionId } = first!;
   const spoken = await twice("speak", { sessionId, content: "hello" });
   expect(spoken[1]).toEqual(spoken[0]);
-  const { messages } = await accepted(node.get(`/session/${sessionId}/messages`));
-  expect(messages.filter(({ role }) => role === "user")).toHaveLength(1);
+  expect(await node.messages(sessionId, "user")).toHaveLength(1);
 });
 
 test("an id that a resumed session counts again begins another turn; the same call is one while its answer was lost", async () => {
@@ -344,10 +341,7 @@ test("an id that a resumed session counts again begins another turn; the same ca
   const client = await connectRaw();
   const speak = (id: number, content: string, more: object = {}, signal?: AbortSignal) =>
     client.call(id, "speak", { sessionId, content, ...more }, signal);
-  const said = async () => {
-    const { messages } = await accepted(node.get(`/session/${sessionId}/messages`));
-    return messages.filter(({ role }) => role === "user").map(({ content }) => content);
-  };
+  const said = async () => (await node.messages(sessionId, "user")).map(({ content }) => content);
   // The client resumes its session, and its new connection counts from 1 again.
   for (const _ of [1, 2]) expect(await speak(1, "hello")).toContain("isRunning");
   expect(await said()).toEqual(["hello", "hello"]);

@@ -1,13 +1,12 @@
 import { randomBytes } from "node:crypto";
 import { afterAll, expect, test } from "vitest";
 import { MAX_IMAGE, MAX_IMAGES } from "../../../src/protocol/client-message.ts";
-import { accepted, refused } from "../../support/clients/e2e-client.ts";
+import { refused } from "../../support/clients/e2e-client.ts";
 import { HeadlessChat } from "../../support/clients/headless-chat.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 /** Messages with photos through every door that takes them, at the limits of a message and in long chats. */
-const node = await NodeUnderTest.start();
-afterAll(() => node.stop());
+const node = await NodeUnderTest.start({}, afterAll);
 
 const base64 = (characters: number) => randomBytes((characters / 4) * 3).toString("base64");
 const uriOf = (data: string) => `data:image/jpeg;base64,${data}`;
@@ -15,15 +14,11 @@ const uriOf = (data: string) => `data:image/jpeg;base64,${data}`;
 const PHOTO = uriOf(base64(800_000));
 const largest = Array.from({ length: MAX_IMAGES }, () => uriOf(base64(MAX_IMAGE)));
 
-const imagesOf = async (sessionId: string) =>
-  (await accepted(node.get(`/session/${sessionId}/messages`))).messages.flatMap(({ images }) => images ?? []);
-const sizesOf = async (sessionId: string) => (await imagesOf(sessionId)).map(({ bytes }) => bytes);
+const sizesOf = async (sessionId: string) =>
+  (await node.messages(sessionId)).flatMap(({ images = [] }) => images.map(({ bytes }) => bytes));
 
 const uiPart = (url: string) => ({ type: "file" as const, mediaType: "image/jpeg", url });
-const completion = (content: unknown, earlier: object[] = []) => ({
-  path: "/v1/chat/completions",
-  body: { model: "general", messages: [...earlier, { role: "user", content }] },
-});
+const completion = (content: unknown) => ({ model: "general", messages: [{ role: "user", content }] });
 const response = (content: unknown) => ({ model: "general", input: [{ role: "user", content }] });
 
 test("a chat goes on after many photos, though each request repeats all of them", async () => {
@@ -43,7 +38,7 @@ const parts = [text, ...largest.map(uiPart)];
 test.each<[path: string, body: () => object]>([
   [
     "/v1/chat/completions",
-    () => completion([text, ...largest.map((url) => ({ type: "image_url", image_url: { url } }))]).body,
+    () => completion([text, ...largest.map((url) => ({ type: "image_url", image_url: { url } }))]),
   ],
   [
     "/v1/responses",

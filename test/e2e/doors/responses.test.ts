@@ -1,7 +1,6 @@
 import OpenAI, { BadRequestError, NotFoundError } from "openai";
 import { afterAll, expect, test } from "vitest";
 import { E2E_AGENTS } from "../../support/catalogs/e2e-catalog.ts";
-import { accepted } from "../../support/clients/e2e-client.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 import { startProviderServer } from "../../support/servers/provider-server.ts";
 
@@ -61,7 +60,7 @@ test("a response is continued by its id, and only the newest can be", async () =
   const second = await openai.responses.create({ model: "general", input: "nod", previous_response_id: first.id });
   expect(sessionOf(second)).toBe(sessionOf(first));
   expect(second.previous_response_id).toBe(first.id);
-  const { messages } = await accepted(node.get(`/session/${sessionOf(first)}/messages`));
+  const messages = await node.messages(sessionOf(first));
   expect(messages.map(({ content }) => content)).toEqual(["hello", "Hello there.", "nod", "Yes."]);
   const again = openai.responses.create({ model: "general", input: "nod", previous_response_id: first.id });
   await expect(again).rejects.toThrow(BadRequestError);
@@ -108,12 +107,8 @@ test("a request that continues a response is repeated with its key, or as OpenAI
   const begun = await play({});
   expect((await play({ "x-stainless-retry-count": "1" })).id).toBe(begun.id);
   const [session] = begun.id.replace("resp_", "").split(".");
-  const { messages } = await accepted(node.get(`/session/${session}/messages`));
-  expect(messages.filter(({ role }) => role === "user").map(({ content }) => content)).toEqual([
-    "hello",
-    "nod",
-    "play",
-  ]);
+  const said = (await node.messages(session!, "user")).map(({ content }) => content);
+  expect(said).toEqual(["hello", "nod", "play"]);
 });
 
 test("a response is continued although a summary of its session was written after it", async () => {
@@ -136,7 +131,7 @@ test("a response considers the instructions of its first request", async () => {
   const instructions = "Be brief.";
   const first = await openai.responses.create({ model: "general", instructions, input: "nod" });
   await openai.responses.create({ model: "general", instructions, input: "nod", previous_response_id: first.id });
-  const { messages } = await accepted(node.get(`/session/${sessionOf(first)}/messages`));
+  const messages = await node.messages(sessionOf(first));
   const [begin, , next] = messages.map(({ content }) => content);
   expect(begin).toBe("The conversation so far:\n\nInstructions: Be brief.\n\nThe user's message now:\n\nnod");
   expect(next).toBe("nod");

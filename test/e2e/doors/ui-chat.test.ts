@@ -48,17 +48,22 @@ const openAs = (id: string, fields: object = {}, rest: Rest = {}) =>
 /** The same of a new chat, whose id begins with this name. */
 const open = (name: string, fields: object = {}, rest: Rest = {}) => openAs(node.newId(name), fields, rest);
 
+/** A new chat whose first message is answered. */
+async function talk(name: string, text: string, fields: object = {}, rest: Rest = {}): Promise<HeadlessChat> {
+  const chat = open(name, fields, rest);
+  await chat.sendMessage({ text });
+  return chat;
+}
+
 async function until(isSo: () => boolean): Promise<void> {
   while (!isSo()) await new Promise((resolve) => setImmediate(resolve));
 }
 
-const conversation = async (id: string) =>
-  (await accepted(node.get(`/session/${id}/messages`))).messages.map(({ content }) => content);
+const conversation = async (id: string) => (await node.messages(id)).map(({ content }) => content);
 const see = async (id: string) => (await accepted(node.get(`/session/${id}`))).session;
 
 test("a chat has a session with its id, and sends only the new message", async () => {
-  const chat = open("first", { agentId: "general" });
-  await chat.sendMessage({ text: "hello" });
+  const chat = await talk("first", "hello", { agentId: "general" });
   expect(chat.text).toBe("Hello there.");
   await chat.sendMessage({ text: "nod" });
   expect(chat.text).toBe("Yes.");
@@ -90,8 +95,7 @@ test("a chat says in the metadata of a message what was heard of the reply befor
     expect.stringContaining("body.messages.-1.metadata.played"),
     expect.stringContaining("body.messages.-1.metadata.played"),
   ]);
-  const { messages } = await accepted(node.get(`/session/${chat.id}/messages`));
-  const replies = messages.filter(({ role }) => role === "assistant");
+  const replies = await node.messages(chat.id, "assistant");
   expect(replies.map(({ playedUpTo }) => playedUpTo)).toEqual([5, undefined]);
 });
 
@@ -117,8 +121,7 @@ const shown = (chat: HeadlessChat) =>
   chat.messages.map(({ parts }) => parts.map((part) => (part.type === "text" ? part.text : "")).join(""));
 
 test("a regenerated or edited message replaces its former reply: the session has what the page shows", async () => {
-  const chat = open("again");
-  await chat.sendMessage({ text: "hello" });
+  const chat = await talk("again", "hello");
   const first = chat.lastMessage!;
   await chat.regenerate();
   expect(chat.lastMessage!.id).not.toBe(first.id);
@@ -178,15 +181,13 @@ test("a regenerated or edited message ends the reply in progress, and can be res
 });
 
 test("a regenerated or edited message may have an id of any kind", async () => {
-  const chat = open("own-ids", {}, { generateId: () => "a page's own / id" });
-  await chat.sendMessage({ text: "hello" });
+  const chat = await talk("own-ids", "hello", {}, { generateId: () => "a page's own / id" });
   await chat.regenerate();
   expect((await kept(chat.id)).said).toEqual(["hello", "Hello there."]);
 });
 
 test("a regenerated message that failed is answered again in the same place", async () => {
-  const chat = open("failed-again");
-  await chat.sendMessage({ text: "offline" });
+  const chat = await talk("failed-again", "offline");
   expect(chat.status).toBe("error");
   await chat.regenerate();
   expect((await kept(chat.id)).said.filter((content) => content !== "")).toEqual(["offline"]);
@@ -194,8 +195,7 @@ test("a regenerated message that failed is answered again in the same place", as
 
 test("a regenerated message is a new message if the floor refused it before", async () => {
   const { ann, id } = await hold(node, "phone");
-  const chat = open("refused-again", { agentId: "weather", userId: ann.userId });
-  await chat.sendMessage({ text: "hello" });
+  const chat = await talk("refused-again", "hello", { agentId: "weather", userId: ann.userId });
   expect(chat.status).toBe("error");
   await accepted(ann.on(id, "archive"));
   await chat.regenerate();
@@ -264,8 +264,7 @@ test("a list whose beginning was too large to be read is no list without it", as
 
 test("a regenerated or edited message that the floor refuses leaves the chat unchanged", async () => {
   const ann = new E2eClient(node);
-  const chat = open("kept", { agentId: "weather", userId: ann.userId });
-  await chat.sendMessage({ text: "hello" });
+  const chat = await talk("kept", "hello", { agentId: "weather", userId: ann.userId });
   await ann.hold("phone");
   await chat.regenerate();
   expect(chat.status).toBe("error");
@@ -276,8 +275,7 @@ test("a regenerated or edited message that the floor refuses leaves the chat unc
 
 test("a regenerated or edited message keeps its agent, or goes to the named agent", async () => {
   const generateId = () => "m1";
-  const first = open("agents", { agentId: "music" }, { generateId });
-  await first.sendMessage({ text: "hello" });
+  const first = await talk("agents", "hello", { agentId: "music" }, { generateId });
   for (const [fields, agentId] of [
     [{}, "music"],
     [{ agentId: "weather" }, "weather"],
@@ -321,8 +319,7 @@ const calledBySubs = (chat: HeadlessChat) =>
   chat.lastMessage!.parts.flatMap((part) => (part.type === "data-tool-call" ? [part.data] : []));
 
 test("a tool is a part with its input and output, and a sub-agent's text is data", async () => {
-  const chat = open("tools");
-  await chat.sendMessage({ text: "browse" });
+  const chat = await talk("tools", "browse");
   expect(chat.text).toBe("It says: Hello there.");
   expect(toolsOf(chat)[0]).toMatchObject({
     toolName: "sub-agent",
@@ -338,8 +335,7 @@ test("a tool is a part with its input and output, and a sub-agent's text is data
 });
 
 test("a tool that needs consent is approved, and the reply continues in the same message", async () => {
-  const chat = open("consent");
-  await chat.sendMessage({ text: "delete" });
+  const chat = await talk("consent", "delete");
   const asked = { state: "approval-requested", toolName: "delete_file", input: { path: "a.txt" } };
   expect(toolsOf(chat)[0]).toMatchObject(asked);
   expect(chat.status).toBe("ready");
@@ -350,16 +346,14 @@ test("a tool that needs consent is approved, and the reply continues in the same
 });
 
 test("a tool that is rejected with a reason passes the reason to the agent", async () => {
-  const chat = open("rejected");
-  await chat.sendMessage({ text: "delete" });
+  const chat = await talk("rejected", "delete");
   await consent(chat, { approved: false, reason: "too dear" });
   expect(chat.text).toBe("Kept it.");
   expect(toolsOf(chat)[0]).toMatchObject({ state: "output-error", errorText: "Rejected: too dear" });
 });
 
 test("a call of a sub-agent is approved although the call of that sub-agent is unfinished", async () => {
-  const chat = open("consent", { agentId: "master-delete" });
-  await chat.sendMessage({ text: "hello" });
+  const chat = await talk("consent", "hello", { agentId: "master-delete" });
   await consent(chat);
   expect(chat.errors).toEqual([]);
   expect(chat.text).toBe("Master: Helper: Deleted.");
@@ -370,8 +364,7 @@ test("a call of a sub-agent is approved although the call of that sub-agent is u
 test("calls that run side by side are approved one after the other, each in a step of its own", async () => {
   const calls = ["1", "2", "3"].map((id) => ({ id, name: "clock", arguments: "{}" }));
   provider.willReply({ kind: "stream", calls }, { kind: "stream", text: ["Late."] });
-  const chat = open("parallel", { agentId: "model" });
-  await chat.sendMessage({ text: "hello" });
+  const chat = await talk("parallel", "hello", { agentId: "model" });
   for (let count = 1; count <= 3; count++) {
     expect(statesOf(chat).filter((state) => state === "approval-requested")).toHaveLength(1);
     await consent(chat);
@@ -384,8 +377,7 @@ test("calls that run side by side are approved one after the other, each in a st
 });
 
 test("a continued reply is streamed while it is written", async () => {
-  const chat = open("streamed", { agentId: "slow" });
-  await chat.sendMessage({ text: "hello" });
+  const chat = await talk("streamed", "hello", { agentId: "slow" });
   const answering = consent(chat);
   await until(() => chat.text !== "");
   expect(chat.text.length).toBeLessThan(WHOLE.length);
@@ -394,16 +386,14 @@ test("a continued reply is streamed while it is written", async () => {
 });
 
 test("a question is a tool without an output, and the page's output is the answer", async () => {
-  const chat = open("question");
-  await chat.sendMessage({ text: "ask" });
+  const chat = await talk("question", "ask");
   expect(question(chat)).toMatchObject({ input: { question: "Which one?", options: ["a", "b"] } });
   await choose(chat, "b");
   expect([chat.text, chat.messages.length, chat.status]).toEqual(["You chose b.", 2, "ready"]);
 });
 
 test("a question of a sub-agent's sub-agent is answered, and the reply continues with the results of all calls", async () => {
-  const chat = open("nested", { agentId: "master-ask" });
-  await chat.sendMessage({ text: "hello" });
+  const chat = await talk("nested", "hello", { agentId: "master-ask" });
   await choose(chat, "b");
   expect(chat.errors).toEqual([]);
   expect(chat.text).toBe(`Master: Helper: ${"b, ".repeat(20)}`);
@@ -425,8 +415,7 @@ test("a reply that is read again does not end with a question that was answered 
 });
 
 test("a question that was answered elsewhere is not answered again by a page that reads the reply", async () => {
-  const first = open("elsewhere", { agentId: "asker" });
-  await first.sendMessage({ text: "hello" });
+  const first = await talk("elsewhere", "hello", { agentId: "asker" });
   const log = await node.stream(`/session/${first.id}/events`);
   await answerElsewhere(first.id, question(first).toolCallId);
   const page = openAs(first.id, { agentId: "asker" });
@@ -439,8 +428,7 @@ test("a question that was answered elsewhere is not answered again by a page tha
 test("of two questions the one that was answered elsewhere is not asked again after the answer to the other", async () => {
   const calls = ["1", "2"].map((id) => ({ id, name: "ask-user", arguments: `{"question":"Which ${id}?"}` }));
   provider.willReply({ kind: "stream", calls }, { kind: "stream", text: ["Both."] });
-  const chat = open("both", { agentId: "model" });
-  await chat.sendMessage({ text: "hello" });
+  const chat = await talk("both", "hello", { agentId: "model" });
   const log = await node.stream(`/session/${chat.id}/events`);
   const asked = [await log.find("user_question_request"), await log.find("user_question_request")];
   const other = asked.find(({ requestId }) => requestId !== question(chat).toolCallId);
@@ -493,8 +481,7 @@ test("a lost connection does not end the reply; a request does", async () => {
 
 test("a refused floor is a typed part with a sentence to speak, and the error of the chat", async () => {
   const { ann } = await hold(node, "phone");
-  const chat = open("refused", { agentId: "weather", userId: ann.userId });
-  await chat.sendMessage({ text: "hello" });
+  const chat = await talk("refused", "hello", { agentId: "weather", userId: ann.userId });
   expect(chat.status).toBe("error");
   const part = chat.lastMessage!.parts.find((each) => each.type === "data-arbitration")!;
   expect(part.data).toMatchObject({ outcome: "rejected", say: expect.any(String) });
@@ -540,8 +527,7 @@ test("a floor that is waited for, lost and regained is shown, and no text is los
 });
 
 test("a failed run is typed data and the error of the chat; sending again retries", async () => {
-  const chat = open("failing");
-  await chat.sendMessage({ text: "flaky" });
+  const chat = await talk("failing", "flaky");
   expect(chat.status).toBe("error");
   expect(chat.lastMessage!.parts.find((each) => each.type === "data-error")).toMatchObject({
     data: { errorCode: "provider_rate_limited" },

@@ -60,7 +60,7 @@ describeInChromium(
     async function kept(id: string): Promise<string[]> {
       const { session } = await accepted(node.get(`/session/${id}`));
       if (session.replacedBy) return kept(session.replacedBy);
-      return (await accepted(node.get(`/session/${id}/messages`))).messages.map(({ content }) => content);
+      return (await node.messages(id)).map(({ content }) => content);
     }
 
     test("useChat talks, regenerates and edits, and the session has what the page shows", async () => {

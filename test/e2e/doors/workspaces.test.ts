@@ -6,8 +6,7 @@ import { HeadlessChat } from "../../support/clients/headless-chat.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 /** An agent that operators have defined for a workspace. Its clients name it by its name. */
-const node = await NodeUnderTest.start({ agents: E2E_AGENTS });
-afterAll(() => node.stop());
+const node = await NodeUnderTest.start({ agents: E2E_AGENTS }, afterAll);
 const workspaceId = "kitchen";
 await accepted(node.post("/agents/definitions", { name: "helper", workspaceId, basedOn: "stacker" }));
 

@@ -47,6 +47,8 @@ test("a stopping node disconnects its readers one by one, and exits with code 0"
     expect(bye).toMatchObject({ type: "bye", data: { reason: "draining" } });
     expect(stream.retries).toEqual([2_000, bye.data.reconnectInMs]);
     waits.add(bye.data.reconnectInMs);
+    expect(bye.data.reconnectInMs).toBeGreaterThanOrEqual(1_000);
+    expect(bye.data.reconnectInMs).toBeLessThanOrEqual(5_000);
   }
   // The clients come back at different times.
   expect(waits.size).toBeGreaterThan(STREAMS / 2);

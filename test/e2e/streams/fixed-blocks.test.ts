@@ -1,24 +1,17 @@
-import { once } from "node:events";
-import { connect } from "node:net";
 import { afterAll, expect, onTestFinished, test } from "vitest";
 import { E2eClient } from "../../support/clients/e2e-client.ts";
+import { headOf, RawSocket } from "../../support/networks/raw-socket.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
-const node = await NodeUnderTest.start();
-afterAll(() => node.stop());
+const node = await NodeUnderTest.start({}, afterAll);
 
 /** The raw bytes of a session's stream up to its first event. */
 async function rawStream(sessionId: string, userAgent: string | undefined): Promise<string> {
-  const { hostname, port } = new URL(node.url);
-  const socket = connect(Number(port), hostname);
-  onTestFinished(() => void socket.destroy());
-  const request = [`GET /session/${sessionId}/events HTTP/1.1`, `Host: ${hostname}:${port}`];
-  if (userAgent !== undefined) request.push(`User-Agent: ${userAgent}`);
-  socket.write(`${request.join("\r\n")}\r\n\r\n`);
-  let text = "";
-  socket.setEncoding("utf8").on("data", (piece) => (text += piece));
-  while (!text.includes("data: ")) await once(socket, "data");
-  return text;
+  const socket = await RawSocket.open(node.url);
+  onTestFinished(() => socket.destroy());
+  const headers = userAgent !== undefined && { "User-Agent": userAgent };
+  await socket.send(headOf("GET", `/session/${sessionId}/events`, { ...headers }));
+  return await socket.until(/data: /);
 }
 
 test.each([

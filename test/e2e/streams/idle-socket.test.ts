@@ -1,21 +1,16 @@
-import { once } from "node:events";
 import { access } from "node:fs/promises";
-import { connect, type Socket } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
+import { RawSocket } from "../../support/networks/raw-socket.ts";
 import { type ChildServer, makeInstallation } from "../../support/nodes/child-server.ts";
 
 const CATALOG = { agents: [{ name: "general" }] };
 
 /** A socket to the node on which this text was sent. */
-async function open(server: ChildServer, said: string): Promise<{ socket: Socket; closed: Promise<unknown> }> {
-  const { hostname, port } = new URL(server.url);
-  const socket = connect(Number(port), hostname);
-  onTestFinished(() => void socket.destroy());
-  const closed = new Promise((resolve) => socket.once("close", resolve));
-  socket.on("error", () => {});
-  await once(socket, "connect");
-  if (said !== "") socket.write(said);
-  return { socket, closed };
+async function open(server: ChildServer, said: string): Promise<RawSocket> {
+  const socket = await RawSocket.open(server.url);
+  onTestFinished(() => socket.destroy());
+  if (said !== "") await socket.send(said);
+  return socket;
 }
 
 test("sockets without a whole request do not delay a stopping node", async () => {
@@ -26,7 +21,7 @@ test("sockets without a whole request do not delay a stopping node", async () =>
   const answered = "GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
   const said = ["", begun, `${post}Content-Length: 100\r\n\r\n{`, ...Array<string>(25).fill(answered)];
   const sockets = await Promise.all(said.map((text) => open(server, text)));
-  for (const [n, { socket }] of sockets.entries()) if (said[n] === answered) await once(socket, "data");
+  for (const [n, socket] of sockets.entries()) if (said[n] === answered) await socket.until(/./);
   // The other texts have arrived: what followed them was answered.
   expect((await server.post("/session/create", { userId: "ann" })).status).toBe(200);
   await access(`${installation.file}-wal`);

@@ -3,8 +3,7 @@ import { E2eClient } from "../../support/clients/e2e-client.ts";
 import { metricOf } from "../../support/clients/node-client.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
-const node = await NodeUnderTest.start();
-afterAll(() => node.stop());
+const node = await NodeUnderTest.start({}, afterAll);
 const read = (line: string) => metricOf(node, line);
 
 describe("a single node", () => {

@@ -1,7 +1,5 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { root } from "../../docs/page.ts";
 import { writeTemporary } from "../../support/clients/callers.ts";
 import { E2eClient } from "../../support/clients/e2e-client.ts";
@@ -13,20 +11,19 @@ import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 import { testWith } from "../../support/programs/suites.ts";
 import { HookReceiver, webhooksFile } from "../../support/servers/hook-receiver.ts";
 
-const folder = await mkdtemp(join(tmpdir(), "interlock-promtool-"));
-afterAll(() => rm(folder, { recursive: true }));
+/** Every test of a file of rules holds. */
+async function expectSuccess(path: string, file: object): Promise<void> {
+  const rules = await writeTemporary("rules.json", JSON.stringify(file), onTestFinished);
+  const said = expect.stringContaining("SUCCESS");
+  expect(await promtool(path, ["test", "rules", rules])).toEqual({ code: 0, said });
+}
 
 testWith(["promtool"], "promtool finds no fault in the metrics of a node that did some work", async (path) => {
-  const node = await NodeUnderTest.start();
-  try {
-    const user = new E2eClient(node);
-    await user.hold("music");
-    const { text } = await node.get("/metrics");
-    expect(text).toContain("interlock_commands_total{");
-    expect(await promtool(path, ["check", "metrics"], text)).toEqual({ code: 0, said: "" });
-  } finally {
-    await node.stop();
-  }
+  const node = await NodeUnderTest.start({}, onTestFinished);
+  await new E2eClient(node).hold("music");
+  const { text } = await node.get("/metrics");
+  expect(text).toContain("interlock_commands_total{");
+  expect(await promtool(path, ["check", "metrics"], text)).toEqual({ code: 0, said: "" });
 });
 
 /**
@@ -46,32 +43,24 @@ testWith(
   ["promtool"],
   "every query of the dashboard finds something in the metrics of a node that works",
   async (path) => {
-    await using receiver = await HookReceiver.start();
+    const receiver = await HookReceiver.start();
+    onTestFinished(() => receiver[Symbol.asyncDispose]());
     const hooks = webhooksFile([{ name: "told", url: receiver.url, types: ["turn.ended"] }]);
     const file = await writeTemporary("webhooks.yaml", hooks, onTestFinished);
-    const node = await NodeUnderTest.start({ settings: { INTERLOCK_WEBHOOKS: file } });
-    try {
-      const user = new E2eClient(node);
-      const { id } = await user.create("general");
-      await user.talk(id, "hello");
-      const told = 'interlock_webhook_notices_total{webhook="told",outcome="accepted"}';
-      await expect.poll(() => metricOf(node, told)).toBe(1);
-      const { text } = await node.get("/metrics");
-      const rules = join(folder, "dashboard.json");
-      const asked = dashboardQueries.map(({ expr }) => ({
-        expr: `count(${expr}) > bool 0`,
-        eval_time: "15m",
-        exp_samples: [{ labels: "{}", value: 1 }],
-      }));
-      const tests = [{ interval: "15s", input_series: seriesOf(text), promql_expr_test: asked }];
-      await writeFile(rules, JSON.stringify({ rule_files: [], tests }));
-      expect(await promtool(path, ["test", "rules", rules])).toEqual({
-        code: 0,
-        said: expect.stringContaining("SUCCESS"),
-      });
-    } finally {
-      await node.stop();
-    }
+    const node = await NodeUnderTest.start({ settings: { INTERLOCK_WEBHOOKS: file } }, onTestFinished);
+    const user = new E2eClient(node);
+    const { id } = await user.create("general");
+    await user.talk(id, "hello");
+    const told = 'interlock_webhook_notices_total{webhook="told",outcome="accepted"}';
+    await expect.poll(() => metricOf(node, told)).toBe(1);
+    const { text } = await node.get("/metrics");
+    const asked = dashboardQueries.map(({ expr }) => ({
+      expr: `count(${expr}) > bool 0`,
+      eval_time: "15m",
+      exp_samples: [{ labels: "{}", value: 1 }],
+    }));
+    const tests = [{ interval: "15s", input_series: seriesOf(text), promql_expr_test: asked }];
+    await expectSuccess(path, { rule_files: [], tests });
   },
 );
 
@@ -208,13 +197,8 @@ test("every alert that is shipped has a case", () => {
 });
 
 testWith(["promtool"], "every alert fires in its fault, alone, and not otherwise", async (path) => {
-  const file = join(folder, "alerts.json");
   const tests = Object.entries(CASES).flatMap(([alert, { fault, calm }]) => [play(fault, alert), play(calm)]);
   const twice = "65 partitions of the floors have an owner, of 64.";
   tests.push(play(owned(64, 1), "InterlockFloorsUnowned", twice));
-  await writeFile(file, JSON.stringify({ rule_files: [join(root, "deploy/alerts.yaml")], tests }));
-  expect(await promtool(path, ["test", "rules", file])).toEqual({
-    code: 0,
-    said: expect.stringContaining("SUCCESS"),
-  });
+  await expectSuccess(path, { rule_files: [join(root, "deploy/alerts.yaml")], tests });
 });

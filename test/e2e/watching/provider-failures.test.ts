@@ -37,20 +37,14 @@ async function play(agentId: string): Promise<{ sessionId: string; runId: string
 const countOf = (agent: string, code: string) =>
   node.metric(`interlock_run_seconds_count{agent="${agent}",outcome="failed",code="${code}"}`);
 
+/** The node has logged a line with these facts. */
+const logged = (facts: object) => expect.poll(() => node.log).toContainEqual(expect.objectContaining(facts));
+
 test("a provider that refuses is logged with its agent, run, code and reason, and counted by its code", async () => {
   provider.willReply({ kind: "refusal", status: 401, error: { type: "invalid_request_error" } });
   const about = await play("sound");
-  await expect
-    .poll(() => node.log)
-    .toContainEqual(
-      expect.objectContaining({
-        msg: ABOUT_RUNS,
-        agentId: "sound",
-        ...about,
-        code: "provider_refused",
-        reason: expect.stringContaining("401"),
-      }),
-    );
+  const reason = expect.stringContaining("401");
+  await logged({ msg: ABOUT_RUNS, agentId: "sound", ...about, code: "provider_refused", reason });
   await expect.poll(() => countOf("sound", "provider_refused")).toBe(1);
 });
 
@@ -70,16 +64,8 @@ test("a silent provider ends its run in time, gets one request, and is logged", 
   provider.willReply({ kind: "stream", ending: "never" });
   const before = provider.requests.length;
   const about = await play("impatient");
-  await expect
-    .poll(() => node.log)
-    .toContainEqual(
-      expect.objectContaining({
-        msg: ABOUT_RUNS,
-        ...about,
-        code: "provider_unreachable",
-        reason: expect.stringMatching(/^127\.0\.0\.1:\d+ no token for 1000 ms$/),
-      }),
-    );
+  const reason = expect.stringMatching(/^127\.0\.0\.1:\d+ no token for 1000 ms$/);
+  await logged({ msg: ABOUT_RUNS, ...about, code: "provider_unreachable", reason });
   expect(provider.requests).toHaveLength(before + 1);
   await expect.poll(() => countOf("impatient", "provider_unreachable")).toBe(1);
 });
@@ -87,21 +73,10 @@ test("a silent provider ends its run in time, gets one request, and is logged", 
 test("a provider that fails a sub-agent is logged too, though the run continues", async () => {
   provider.willReply({ kind: "refusal", status: 429 });
   const { runId } = await play("boss");
-  await expect
-    .poll(() => node.log)
-    .toContainEqual(
-      expect.objectContaining({ msg: "a sub-agent failed", agentId: "sound", runId, code: "provider_rate_limited" }),
-    );
+  await logged({ msg: "a sub-agent failed", agentId: "sound", runId, code: "provider_rate_limited" });
 });
 
 test("an agent whose key is missing is named when the node starts", async () => {
-  await expect
-    .poll(() => node.log)
-    .toContainEqual(
-      expect.objectContaining({
-        msg: "an agent cannot answer",
-        agentId: "keyless",
-        problem: "the environment variable MISSING_KEY is not set",
-      }),
-    );
+  const problem = "the environment variable MISSING_KEY is not set";
+  await logged({ msg: "an agent cannot answer", agentId: "keyless", problem });
 });

@@ -1,3 +1,5 @@
+import type { ChildProcess } from "node:child_process";
+import { once } from "node:events";
 import { CommanderError } from "commander";
 import { expect, vi } from "vitest";
 import { MISUSED } from "../../../src/cli/command-line.ts";
@@ -9,6 +11,15 @@ export interface Ending {
   code: number | null;
   stdout: string;
   stderr: string;
+}
+
+/** How a process ends, and what it prints until then. */
+export async function endingOf(child: ChildProcess): Promise<Ending> {
+  const printed = { stdout: "", stderr: "" };
+  child.stdout?.setEncoding("utf8").on("data", (text) => (printed.stdout += text));
+  child.stderr?.setEncoding("utf8").on("data", (text) => (printed.stderr += text));
+  const [code] = await once(child, "close");
+  return { code, ...printed };
 }
 
 /** What a command printed, which has to have succeeded without a word on stderr. */

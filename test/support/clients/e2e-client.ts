@@ -68,8 +68,8 @@ export class E2eClient {
     return (await accepted(this.node.get(`/session/${sessionId}`))).session;
   }
 
-  async messages(sessionId: string): Promise<AnswerBody["messages"]> {
-    return (await accepted(this.node.get(`/session/${sessionId}/messages?limit=500`))).messages;
+  messages(sessionId: string): Promise<AnswerBody["messages"]> {
+    return this.node.messages(sessionId);
   }
 
   floor(): Promise<AnswerBody> {

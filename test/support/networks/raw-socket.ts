@@ -56,6 +56,12 @@ export class RawSocket {
     return this.text;
   }
 
+  /** Resolves when the connection is closed on this side, with a reset. */
+  async reset(): Promise<void> {
+    this.socket.resetAndDestroy();
+    await this.closed;
+  }
+
   destroy(): void {
     this.socket.destroy();
   }

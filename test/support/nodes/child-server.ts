@@ -8,6 +8,9 @@ import { fileURLToPath } from "node:url";
 import { onTestFinished } from "vitest";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import { BARE_ENV } from "../agents/bare-env.ts";
+import type { StreamEvent } from "../clients/frame-reader.ts";
+import { metricOf } from "../clients/node-client.ts";
+import { SseReader } from "../clients/sse-reader.ts";
 import { KeptLog, makeFolder, StandingClock } from "../stores/sqlite-place.ts";
 import { checkStoredFloors } from "../stores/stored-floors-check.ts";
 import { CLI } from "./cli.ts";
@@ -261,29 +264,15 @@ export class ChildServer {
   }
 
   /** A session's log from its beginning, up to an event that matches. */
-  async follow(sessionId: string, fits: (event: ToldEvent) => boolean): Promise<ToldEvent[]> {
-    const stream = await fetch(`${this.url}/session/${sessionId}/events?lastEventId=`);
-    const events: ToldEvent[] = [];
-    let rest = "";
-    for await (const chunk of stream.body!.pipeThrough(new TextDecoderStream())) {
-      const lines = (rest + chunk).split("\n");
-      rest = lines.pop()!;
-      for (const line of lines) if (line.startsWith("data: ")) events.push(JSON.parse(line.slice(6)));
-      if (events.some(fits)) return events;
-    }
-    throw new Error(`the stream ended after ${events.map(({ type }) => type)}`);
+  async follow(sessionId: string, fits: (event: StreamEvent) => boolean): Promise<StreamEvent[]> {
+    const stream = await SseReader.open(`${this.url}/session/${sessionId}/events?lastEventId=`);
+    const events = await stream.until(fits);
+    await stream.close();
+    return events;
   }
 
   /** The value of a metric; 0 if it is absent. */
   async metric(name: string): Promise<number> {
-    const text = await (await fetch(`${this.url}/metrics`)).text();
-    const line = text.split("\n").find((each) => each.startsWith(`${name} `));
-    return line === undefined ? 0 : Number(line.slice(name.length + 1));
+    return (await metricOf(this, name)) ?? 0;
   }
-}
-
-/** An event of a stream. */
-export interface ToldEvent {
-  type: string;
-  data: Record<string, unknown>;
 }

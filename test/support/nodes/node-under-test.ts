@@ -135,7 +135,8 @@ export class NodeUnderTest {
     this.#faults = faults;
   }
 
-  static async start(options: NodeOptions = {}) {
+  /** @param atEnd stops it: at the end of the test (`onTestFinished`), or of the file (`afterAll`) */
+  static async start(options: NodeOptions = {}, atEnd?: (stop: () => Promise<void>) => void) {
     const { agents = E2E_AGENTS, catalog, settings, env = {}, pageFolder } = options;
     const folder = await mkdtemp(join(tmpdir(), "interlock-e2e-"));
     const configPath = join(folder, "agents_config.yaml");
@@ -167,6 +168,7 @@ export class NodeUnderTest {
       published.set(roles, schemas);
     }
     node.#schemas = schemas;
+    atEnd?.(() => node.stop());
     return node;
   }
 
@@ -226,6 +228,13 @@ export class NodeUnderTest {
   readonly put = (path: string, body: unknown, options?: RequestOptions) => this.#ask("PUT", path, body, options);
   readonly patch = (path: string, body: unknown, options?: RequestOptions) => this.#ask("PATCH", path, body, options);
   readonly delete = (path: string, options?: RequestOptions) => this.#ask("DELETE", path, undefined, options);
+
+  /** The messages of a session. @param role only those of this one */
+  async messages(sessionId: string, role?: Message["role"]): Promise<AnswerBody["messages"]> {
+    const { status, text, body } = await this.get(`/session/${sessionId}/messages?limit=500`);
+    expect(status, text).toBe(200);
+    return body.messages.filter((message) => role === undefined || message.role === role);
+  }
 
   /** One request, sent as given. */
   async send(method: string, path: string, headers: OutgoingHttpHeaders = {}, content?: string): Promise<Answer> {

@@ -216,10 +216,16 @@ function node(store: Store, bus: UnreliableBus) {
   return { clock, followers, log, losses };
 }
 
+/** A floor, and a node with a reader of it. */
+async function placeOnNode() {
+  const where = await place();
+  const own = node(where.store, where.bus);
+  const follower = await own.followers.join(where.feed.id);
+  return { ...where, ...own, follower, reading: new Reading(follower) };
+}
+
 test("the followers of a node recover a lost last message within a second", async () => {
-  const { store, bus, feed } = await place();
-  const { clock, followers } = node(store, bus);
-  const reading = new Reading(await followers.join(feed.id));
+  const { bus, feed, clock, reading } = await placeOnNode();
   bus.fate = () => "lose";
   await feed.log("a");
   await turn();
@@ -229,10 +235,7 @@ test("the followers of a node recover a lost last message within a second", asyn
 });
 
 test("a commit whose message is on its way is read at once, and is not counted as lost unless it does not come", async () => {
-  const { store, bus, feed } = await place();
-  const { clock, followers, losses } = node(store, bus);
-  const follower = await followers.join(feed.id);
-  const reading = new Reading(follower);
+  const { bus, feed, clock, losses, follower, reading } = await placeOnNode();
   bus.fate = () => "delay";
   await feed.log("a");
   await clock.advance(BOUNDS.reconcileMs);
@@ -256,9 +259,7 @@ test("a commit whose message is on its way is read at once, and is not counted a
 });
 
 test("a commit that a later message skips is counted as lost at once, also if the store's head was read before", async () => {
-  const { store, bus, feed } = await place();
-  const { clock, followers, losses } = node(store, bus);
-  const reading = new Reading(await followers.join(feed.id));
+  const { bus, feed, clock, losses, reading } = await placeOnNode();
   bus.fates.push("lose", "deliver", "lose");
   await feed.log("a");
   await feed.log("a");
@@ -275,9 +276,7 @@ test("a commit that a later message skips is counted as lost at once, also if th
 });
 
 test("the followers of a node catch up at once when the bus is back", async () => {
-  const { store, bus, feed } = await place();
-  const { followers } = node(store, bus);
-  const reading = new Reading(await followers.join(feed.id));
+  const { bus, feed, reading } = await placeOnNode();
   bus.fate = () => "lose";
   await feed.log("a");
   bus.recover();
@@ -286,9 +285,7 @@ test("the followers of a node catch up at once when the bus is back", async () =
 });
 
 test("the followers of a node log once a minute that the store does not answer", async () => {
-  const { store, bus, feed, state } = await place();
-  const { clock, followers, log } = node(store, bus);
-  await followers.join(feed.id);
+  const { state, clock, log } = await placeOnNode();
   state.isOut = true;
   for (let second = 0; second < 65; second += 1) await clock.advance(BOUNDS.reconcileMs);
   expect(log.lines).toEqual(Array(2).fill("followed floors could not be reconciled"));

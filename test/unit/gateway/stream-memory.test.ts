@@ -2,12 +2,8 @@ import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import type { FastifyRequest } from "fastify";
 import { expect, onTestFinished, test } from "vitest";
 import { EventStream } from "../../support/clients/event-stream.ts";
-import { FloorFeed } from "../../support/floors/floor-feed.ts";
-import { UnreliableBus } from "../../support/networks/unreliable-bus.ts";
-import { openGateway } from "../../support/nodes/gateway-stage.ts";
+import { place } from "../../support/nodes/connection-stage.ts";
 import { collectGarbage } from "../../support/runner/heap.ts";
-import { VirtualClock } from "../../support/runner/virtual-clock.ts";
-import { MemoryStore } from "../../support/stores/memory-store.ts";
 
 /** The channel on which Fastify publishes each request that reaches its handler. */
 const HANDLED = "tracing:fastify.request.handler:start";
@@ -24,10 +20,8 @@ function watchRequests(): WeakRef<FastifyRequest>[] {
 test.each(["/session/a/events", "/floor/u%3Aann/events", "/events"])(
   "an open stream of %s keeps no reference to its request",
   async (path) => {
-    const store = new MemoryStore();
-    const bus = new UnreliableBus();
-    const { url, gateway } = await openGateway({ store, bus, clock: new VirtualClock() });
-    await new FloorFeed(store, bus).create("a");
+    const { url, gateway, feed } = await place();
+    await feed.create("a");
     const requests = watchRequests();
     const stream = await EventStream.open(`${url}${path}`);
     onTestFinished(() => stream.cut());

@@ -56,7 +56,7 @@ test("GET /floors/events begins with a reset and the floors in use, then sends e
   const phone = await accepted(ann.post("/session/create", { ...fields, agentId: "phone", userId: "ann" }));
   const changed = (event: StreamEvent) => about(hers.floorId)(event) && event.data["paused"] === 1;
   expect(await toAnn.find(changed)).toMatchObject({ data: { holder: { sessionId: phone.session.id }, paused: 1 } });
-  const events = toAnn.frames.flatMap((frame) => (frame.kind === "event" ? [frame.event] : []));
+  const { events } = toAnn;
   expect(events.filter(about("u:bob"))).toEqual([]);
   expect(events.filter(about(his.floorId))).toEqual([]);
 });

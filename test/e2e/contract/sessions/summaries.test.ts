@@ -1,12 +1,13 @@
 import { describe, expect, test } from "vitest";
-import { makeInstallation, type ToldEvent } from "../../../support/nodes/child-server.ts";
+import type { StreamEvent } from "../../../support/clients/frame-reader.ts";
+import { makeInstallation } from "../../../support/nodes/child-server.ts";
 import { atEndOfSuite } from "../../../support/runner/at-end-of-suite.ts";
 import { beforeTries } from "../../../support/runner/before-tries.ts";
 import { type ProviderReply, startProviderServer } from "../../../support/servers/provider-server.ts";
 
 const SUMMARY = "A trip to Oslo\n\nThe user flies to Oslo on Friday.";
 
-const isSummary = ({ type, data }: ToldEvent) => type === "message" && data["summary"] !== undefined;
+const isSummary = ({ type, data }: StreamEvent) => type === "message" && data["summary"] !== undefined;
 
 /** A provider, and an installation whose model summarises after two turns, and keeps one of them. */
 async function install(atEnd: (close: () => Promise<void>) => void) {
