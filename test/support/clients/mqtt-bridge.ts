@@ -12,7 +12,6 @@ export interface BridgeStart {
   text: string;
   /** The node's address. */
   url: string;
-  env?: Readonly<Record<string, string>>;
   /** Node's own flags. */
   flags?: readonly string[];
 }
@@ -38,13 +37,13 @@ export class MqttBridge {
     return bridge;
   }
 
-  /** Start it again, after it was killed. @param text another file */
-  async begin(text = this.#start.text): Promise<void> {
-    const { url, env, flags = [] } = this.#start;
+  /** Start it again, after it was killed. */
+  async begin(): Promise<void> {
+    const { text, url, flags = [] } = this.#start;
     const path = join(this.folder, "mqtt.yaml");
     await writeFile(path, text);
     const child = spawn(process.execPath, [...flags, CLI, "mqtt", path, "--url", url], {
-      env: { ...BARE_ENV, HOME: this.folder, XDG_STATE_HOME: this.folder, ...env },
+      env: { ...BARE_ENV, HOME: this.folder, XDG_STATE_HOME: this.folder },
       cwd: this.folder,
       stdio: ["ignore", "pipe", "pipe"],
     });
@@ -75,10 +74,6 @@ export class MqttBridge {
     const child = this.#process!;
     if (child.exitCode === null && child.signalCode === null) await once(child, "exit");
     return child.exitCode;
-  }
-
-  signal(name: NodeJS.Signals): void {
-    this.#process?.kill(name);
   }
 
   async remove(): Promise<void> {

@@ -50,11 +50,6 @@ export class MqttDevice {
     await this.#say("state", playing);
   }
 
-  async turn(volume: number): Promise<void> {
-    this.volume = volume;
-    await this.#say("volume", String(volume));
-  }
-
   /** Its network is cut: the broker publishes its last will. */
   cut(): void {
     this.#client?.end(true);

@@ -60,11 +60,6 @@ export class Page {
     return this.transcriptOf(sessionId).logs.get(sessionId) ?? [];
   }
 
-  /** The unfinished messages, as far as they were received since the stream was last opened. */
-  writing(sessionId: string): string[] {
-    return [...this.transcriptOf(sessionId).writing.values()];
-  }
-
   /**
    * Resolves when the condition holds; checked after each event and each opening. Rejects after a violation of the
    * protocol.

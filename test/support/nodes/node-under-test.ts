@@ -52,6 +52,7 @@ export interface AnswerBody {
   deleted: boolean;
   archived: string[];
   floorId: string;
+  floors: { floorId: string }[];
   holder: Session | null;
   paused: Session[];
   queued: Session[];

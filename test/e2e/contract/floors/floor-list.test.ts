@@ -11,9 +11,7 @@ afterAll(() => node.stop());
 const hold = async (caller: Caller, userId: string | undefined) =>
   (await accepted(caller.post("/session/create", { agentId: "music", userId, activate: true }))).session;
 const floorsSeen = async (caller: Caller) =>
-  ((await accepted(caller.get("/floors"))) as unknown as { floors: { floorId: string }[] }).floors.map(
-    ({ floorId }) => floorId,
-  );
+  (await accepted(caller.get("/floors"))).floors.map(({ floorId }) => floorId);
 const about = (floorId: string) => (event: StreamEvent) => event.type === "floor" && event.data["floorId"] === floorId;
 const own = await hold(ann, undefined);
 await hold(ann, "ann");
@@ -28,13 +26,13 @@ test("GET /floors lists to a caller its own floors, and to an operator all of th
 });
 
 test("GET /floors shows the holder of each floor, in pages", async () => {
-  const first = (await accepted(ops.get("/floors?limit=1"))) as unknown as Record<string, unknown>;
+  const first = await accepted(ops.get("/floors?limit=1"));
   expect(first).toMatchObject({
     hasMore: true,
     floors: [{ state: "held", holder: { sessionId: own.id, agentId: "music" }, paused: 0, queued: 0 }],
   });
   const after = encodeURIComponent(`s:${own.id}`);
-  const next = (await accepted(ops.get(`/floors?state=held&after=${after}`))) as unknown as { floors: unknown[] };
+  const next = await accepted(ops.get(`/floors?state=held&after=${after}`));
   expect(next).toMatchObject({ hasMore: false, floors: [{ floorId: "u:ann" }, { floorId: "u:bob" }] });
   expect((await ops.get("/floors?state=none")).status).toBe(400);
 });
@@ -78,7 +76,7 @@ test("a reservation is in the floor's view, its log and the list of floors until
   const reserved = { sessionId: weather.id, until: expect.any(Number) };
   expect((await floor.find("floor_updated")).data).toEqual({ flags: {}, reserved });
   expect(await cid.floor()).toMatchObject({ holder: null, reserved });
-  const { floors } = (await accepted(node.get("/floors?state=waiting"))) as unknown as { floors: unknown[] };
+  const { floors } = await accepted(node.get("/floors?state=waiting"));
   expect(floors).toContainEqual(expect.objectContaining({ reserved, paused: 1, state: "waiting" }));
   await accepted(cid.on(weather.id, "resume"));
   expect((await floor.find("floor_updated")).data).toEqual({ flags: {} });

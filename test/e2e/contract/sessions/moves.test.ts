@@ -3,14 +3,17 @@ import { createClient } from "../../../../src/client/client.ts";
 import { E2E_AGENTS, scripted } from "../../../support/catalogs/e2e-catalog.ts";
 import { accepted, E2eClient, refused } from "../../../support/clients/e2e-client.ts";
 import { hold } from "../../../support/clients/e2e-states.ts";
+import type { StreamEvent } from "../../../support/clients/frame-reader.ts";
 import { NodeUnderTest } from "../../../support/nodes/node-under-test.ts";
 
 const node = await NodeUnderTest.start({ agents: [...E2E_AGENTS, scripted("careful", {}, { restartable: false })] });
 afterAll(() => node.stop());
 const client = createClient({ baseUrl: node.url });
 
-test("a session goes on on the other floor, with its conversation and the ids of its messages", async () => {
-  const { ann, id } = await hold(node);
+test("a session goes on on the other floor, with its conversation, the ids of its messages and its connection", async () => {
+  const ann = new E2eClient(node);
+  const { connectionId, stream: bound } = await ann.connect();
+  const { id } = await ann.hold("general", { connectionId });
   const stream = await ann.follow(id);
   await accepted(ann.say(id, "nod"));
   await stream.find("complete");
@@ -25,6 +28,8 @@ test("a session goes on on the other floor, with its conversation and the ids of
     status,
   });
   expect((await ann.messages(session.id)).map(about)).toEqual(before.map(about));
+  const isCreated = (event: StreamEvent) => event.type === "session_created" && event.sessionId === session.id;
+  expect((await bound.find(isCreated)).seq).toBe(1);
   expect(await ann.see(id)).toMatchObject({ state: "archived", replacedBy: session.id });
   const gone = await client.pauseSession(id).catch((error) => error);
   expect([gone.code, gone.facts.replacedBy]).toEqual(["session_archived", session.id]);
@@ -84,17 +89,6 @@ test("a turn that has done what may not be done again keeps its session where it
   expect(refusal).toMatchObject({ errorCode: "agent_busy", retryable: true });
   await accepted(ann.send({ type: "abort", sessionId: id }));
   expect((await client.moveSession(id, "rear")).session.state).toBe("active");
-});
-
-test("a connection of the session follows it to its other floor", async () => {
-  const ann = new E2eClient(node);
-  const { connectionId, stream } = await ann.connect();
-  const session = await ann.hold("general", { connectionId });
-  const other = await accepted(node.post(`/session/${session.id}/move`, { zone: "rear" }));
-  const created = await stream.find(
-    (event) => event.type === "session_created" && event.sessionId === other.session.id,
-  );
-  expect(created.seq).toBe(1);
 });
 
 test("what is refused changes nothing: no other floor, no such session, no zone, an ended session", async () => {

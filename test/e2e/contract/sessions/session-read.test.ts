@@ -44,7 +44,7 @@ test("loading a session returns its state, with a position from which its stream
   expect((await load()).session).toMatchObject({ state: "archived", archivedAt: expect.any(Number), messages });
 });
 
-test("messages are read in pages forwards and backwards, always oldest first", async () => {
+test("messages are read in pages forwards and backwards, always oldest first, and each has a log, which is empty if the agent logged nothing", async () => {
   const { id } = await conversation(3);
   const page = async (query: string) => {
     const { messages, hasMore } = await accepted(node.get(`/session/${id}/messages${query}`));
@@ -58,22 +58,18 @@ test("messages are read in pages forwards and backwards, always oldest first", a
   expect(await page("?before=m1")).toEqual({ said: ["hello 0"], hasMore: false });
   const { position } = await accepted(node.get(`/session/${id}/messages`));
   expect(position).toBe((await accepted(node.get(`/session/${id}`))).position);
+  for (const after of ["%00", "a%20b", "%F0%9F%8E%B7"]) {
+    const { status } = await node.send("GET", `/session/${id}/messages/m0/logs?after=${after}`);
+    expect(status, after).toBe(400);
+  }
+  const logs = await accepted(node.get(`/session/${id}/messages/m0/logs?limit=10`));
+  expect(logs).toEqual({ success: true, logs: [], hasMore: false });
 });
 
 const WRONG = ["limit=0", "limit=501", "limit=x", "after=a&before=b", "after=not%20an%20id"];
 test.each(WRONG)("messages are refused with %s", async (query) => {
   const { id } = await new E2eClient(node).create("music");
   expect((await refused(node.get(`/session/${id}/messages?${query}`))).errorCode).toBe("bad_request");
-});
-
-test("a message has a log, which is empty if the agent logged nothing", async () => {
-  const { id } = await conversation(1);
-  for (const after of ["%00", "a%20b", "%F0%9F%8E%B7"]) {
-    const refused = await node.send("GET", `/session/${id}/messages/m0/logs?after=${after}`);
-    expect(refused.status, after).toBe(400);
-  }
-  const logs = await accepted(node.get(`/session/${id}/messages/m0/logs?limit=10`));
-  expect(logs).toEqual({ success: true, logs: [], hasMore: false });
 });
 
 test("an answer that contains a session or a floor has its log's position, from which the stream continues", async () => {

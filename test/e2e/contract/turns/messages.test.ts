@@ -32,19 +32,13 @@ test("a quick chat makes a session with the given fields, requests the floor, an
   expect(await said(ann, answer.sessionId, "user")).toEqual(["hello", "hello again"]);
 });
 
-test("a quick chat without agent and user has the default agent and a floor of its own", async () => {
-  const { body } = await node.post("/message", HELLO);
+test("a quick chat without agent, user and type has the default agent and a floor of its own; one of an unknown type is refused", async () => {
+  const { body } = await node.post("/message", { content: "hello" });
+  expect(body.decision).toMatchObject({ outcome: "granted" });
   const { session } = await accepted(node.get(`/session/${body.sessionId}`));
   expect(session).toMatchObject({ agentId: "general", floorId: `s:${body.sessionId}` });
-});
-
-test("a message without a type is a chat, and one of an unknown type is refused", async () => {
-  const userId = node.newId("ann");
-  const { decision } = await accepted(node.post("/message", { userId, content: "nod" }));
-  expect(decision).toMatchObject({ outcome: "granted" });
-  expect((await refused(node.post("/message", { type: "shout", userId, content: "nod" }))).errorCode).toBe(
-    "bad_request",
-  );
+  const shout = { type: "shout", userId: node.newUser(), content: "nod" };
+  expect((await refused(node.post("/message", shout))).errorCode).toBe("bad_request");
 });
 
 test("a quick chat that is rejected leaves no session and its connection unbound", async () => {
