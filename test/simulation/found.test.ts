@@ -4,18 +4,14 @@
  */
 
 import { describe, expect, onTestFinished, test, vi } from "vitest";
-import { Host } from "../../src/actors/host/host.ts";
 import { AppError } from "../../src/protocol/errors.ts";
 import type { FloorId, SessionId } from "../../src/protocol/ids.ts";
-import type { Command } from "../../src/protocol/internal/command.ts";
-import type { Reply } from "../../src/protocol/internal/reply.ts";
 import type { Store } from "../../src/store/store.ts";
 import { makeCatalog } from "../support/catalogs/catalog.ts";
 import { FloorStage, type LooseCommand } from "../support/floors/floor-stage.ts";
-import { UnreliableBus } from "../support/networks/unreliable-bus.ts";
-import { turn, VirtualClock } from "../support/runner/virtual-clock.ts";
+import { HostStage } from "../support/floors/host-stage.ts";
+import { turn } from "../support/runner/virtual-clock.ts";
 import { MemoryStore } from "../support/stores/memory-store.ts";
-import { KeptLog } from "../support/stores/sqlite-place.ts";
 import { withMethods } from "../support/stores/temporary-store.ts";
 
 describe("turns that wait while their session is paused (history 741)", () => {
@@ -100,22 +96,11 @@ describe("a queued session that is about to be woken when its time is up (histor
   });
 });
 
-function makeHost(store: Store): { tell: (command: LooseCommand) => Promise<Reply>; log: KeptLog } {
-  const clock = new VirtualClock();
-  const log = new KeptLog();
-  let ids = 0;
-  const host = new Host({
-    ...{ store, bus: new UnreliableBus(), clock, log, maxFloors: 1, interactionTimeoutMs: 1_000 },
-    newId: () => `${ids++}`,
-    catalog: () => makeCatalog([{ name: "music" }]),
-    arm() {},
-    metrics: { command() {}, batch() {}, conflict() {}, lapsed() {}, broken() {}, budgetSpent() {}, counted() {} },
-  });
-  const floorId = "u:ann" as FloorId;
-  const timeoutAt = clock.now() + 1_000;
-  const tell = (command: LooseCommand) =>
-    host.dispatch({ floorId, commandId: `${ids++}`, bodyHash: "", timeoutAt, command: command as Command });
-  return { tell, log };
+/** A host over a store, with room for one floor, to which the system sends commands. */
+async function makeHost(store: Store) {
+  const stage = await HostStage.open({ maxFloors: 1, openStore: async () => store });
+  stage.catalog = makeCatalog([{ name: "music" }]);
+  return { tell: (command: LooseCommand) => stage.ask(command, { caller: null }), log: stage.log };
 }
 
 const author = { kind: "master" as const, name: "music", depth: 0, path: ["music"] };
@@ -131,19 +116,18 @@ const report = (messageIds: readonly string[], n: number, offset: number): Loose
 
 /** A host over a store, with a run that has begun these messages. */
 async function beginRun(store: Store, messageIds: readonly string[]) {
-  const host = makeHost(store);
-  const { tell } = host;
+  const { tell } = await makeHost(store);
   const session = { sessionId: "music", agentId: "music", userId: "ann" };
   await tell({ type: "session.create", sessionId: "music", session, activate: true });
   await tell({ type: "session.chat", sessionId: "music", turn: { messageId: "t", runId: "run", content: "play" } });
   await tell({ type: "run.claim", sessionId: "music", runId: "run", claimId: "c", hasNoDriver: false });
   await tell(report(messageIds, 1, 0));
-  return host;
+  return tell;
 }
 
 test("a floor that another node commits to during a read is read again, and the torn read is no fault (history 172)", async () => {
   const store = new MemoryStore();
-  const { tell } = await beginRun(store, ["m"]);
+  const tell = await beginRun(store, ["m"]);
   let isFirst = true;
   const loadDrafts = async (id: FloorId, after?: number) => {
     // The other node accepts the next report after the floor's row was read.
@@ -151,7 +135,7 @@ test("a floor that another node commits to during a read is read again, and the 
     isFirst = false;
     return store.loadDrafts(id, after);
   };
-  const other = makeHost(withMethods(store, { loadDrafts }));
+  const other = await makeHost(withMethods(store, { loadDrafts }));
   const directive = { verdict: "go", answers: [] };
   expect(await other.tell(report(["m"], 2, 2))).toMatchObject({ ok: true, directive });
   expect(await other.tell(report(["m"], 3, 4))).toMatchObject({ ok: true, directive });
@@ -167,7 +151,7 @@ test("a floor whose unfinished messages fill several pages continues on another 
     const { messages } = await store.loadDrafts(id);
     return { messages: messages.slice(after, after + 1), next: after + 1 < messages.length ? after + 1 : undefined };
   };
-  const other = makeHost(withMethods(store, { loadDrafts }));
+  const other = await makeHost(withMethods(store, { loadDrafts }));
   expect(await other.tell(report(messageIds, 2, 2))).toMatchObject({ ok: true, directive: { verdict: "go" } });
   const contents = store.messagesOf("music" as SessionId).map(({ content }) => content);
   expect(contents).toEqual(["play", "lala", "lala", "lala"]);
@@ -177,7 +161,7 @@ test("a batch that cannot be read completely is given up, and no dropped actor r
   const warn = vi.spyOn(console, "warn");
   onTestFinished(() => warn.mockRestore());
   const store = new MemoryStore();
-  const { tell } = makeHost(store);
+  const { tell } = await makeHost(store);
   for (const id of ["a", "b"]) {
     const session = { sessionId: id, agentId: "music", userId: "ann" };
     await tell({ type: "session.create", sessionId: id, session, activate: false });
@@ -188,7 +172,7 @@ test("a batch that cannot be read completely is given up, and no dropped actor r
     await slow.promise;
     return store.loadSession(id);
   };
-  const other = makeHost(withMethods(store, { loadSession }));
+  const other = await makeHost(withMethods(store, { loadSession }));
   const asked = ["a", "b"].map((sessionId) => other.tell({ type: "session.abort", sessionId }));
   const settled = Promise.allSettled(asked);
   await turn();

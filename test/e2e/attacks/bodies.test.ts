@@ -1,24 +1,10 @@
-import { afterAll, describe, expect, onTestFinished, test } from "vitest";
-import { Caller, keysFile, writeTemporary } from "../../support/clients/callers.ts";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { keyOf, startGuarded } from "../../support/clients/callers.ts";
 import { accepted, refused } from "../../support/clients/e2e-client.ts";
 import { headOf, oneByteChunks, RawSocket } from "../../support/networks/raw-socket.ts";
-import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
-const ANN = "ann-key-0123456789abcdef0123456789";
-const OPS = "ops-key-0123456789abcdef0123456789";
-const keys = await writeTemporary(
-  "keys.yaml",
-  keysFile([
-    { owner: "ann", key: ANN },
-    { owner: "ops", key: OPS, operator: true },
-  ]),
-  afterAll,
-);
-const node = await NodeUnderTest.start({
-  settings: { INTERLOCK_AUTH: `keys:${keys}`, INTERLOCK_RATE_LIMITS: "off", INTERLOCK_PROXIES: "127.0.0.9" },
-});
-afterAll(() => node.stop());
-const ops = new Caller(node, OPS);
+const ANN = keyOf("ann");
+const { node, ops } = await startGuarded({ settings: { INTERLOCK_PROXIES: "127.0.0.9" } });
 
 const JSON_TYPE = { "Content-Type": "application/json" };
 const CHUNKED = { ...JSON_TYPE, "Transfer-Encoding": "chunked" };
@@ -103,16 +89,8 @@ describe("a body", () => {
     ["flags", Object.fromEntries(Array.from({ length: 60_000 }, (_, index) => [`flag ${index}`, 1]))],
     ["nested arrays", Array.from({ length: 300 }, () => [[[[]]]])],
   ])("a body with more values than the limit is 413 before they are validated: %s", async (_, flags) => {
-    const { errorCode, error, issues } = (await refused(ops.ask("PUT", "/floor/u%3Aann/flags", flags))) as never as {
-      errorCode: string;
-      error: string;
-      issues: unknown;
-    };
-    expect({ errorCode, error, issues }).toEqual({
-      errorCode: "too_large",
-      error: "The body has more than 1024 values.",
-      issues: undefined,
-    });
+    const { errorCode, error, issues } = await refused(ops.ask("PUT", "/floor/u%3Aann/flags", flags));
+    expect([errorCode, error, issues]).toEqual(["too_large", "The body has more than 1024 values.", undefined]);
   });
 
   test("a body with many faults gets twenty of them in its answer", async () => {

@@ -7,7 +7,6 @@ import { SESSIONS, TOLD_CATALOG, ToldReceiver } from "../../support/nodes/told-r
 describeClusters("webhooks of several nodes", (servers) => {
   test("a receiver that is gone is left by every node until it is enabled; every node is killed while it sends: no notice is lost or out of order", async () => {
     const told = await ToldReceiver.start();
-    onTestFinished(() => told.receiver[Symbol.asyncDispose]());
     const path = await writeTemporary("webhooks.yaml", told.file, onTestFinished);
     const cluster = await Cluster.make(servers, { catalog: TOLD_CATALOG, settings: { INTERLOCK_WEBHOOKS: path } });
     const all = ["gateway", "orchestrator", "worker"] as const;

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { create } from "../../support/clients/node-client.ts";
 import { SessionReader } from "../../support/clients/session-reader.ts";
 import { type ChildServer, makeInstallation } from "../../support/nodes/child-server.ts";
 import { Player } from "../../support/nodes/player.ts";
@@ -7,15 +8,14 @@ import { freePort } from "../../support/servers/free-port.ts";
 
 const LEASE_MS = 2_000;
 
-async function ask(server: ChildServer, path: string, body?: object): Promise<void> {
-  const { status } = await server.post(path, body);
-  expect(status, path).toBe(200);
-}
-
-async function create(server: ChildServer, id: string, agentId: string): Promise<SessionReader> {
-  await ask(server, "/session/create", { id, agentId, userId: id });
+/** A session that does not ask for its floor, and its reader. */
+async function createIdle(server: ChildServer, id: string): Promise<SessionReader> {
+  await create(server, id, "music", { activate: false });
   return await SessionReader.of(server, id);
 }
+
+const activate = async (server: ChildServer, id: string) =>
+  expect((await server.post(`/session/${id}/activate`)).status, id).toBe(200);
 
 /** The session's transitions that its reader has received. */
 const moves = (reader: SessionReader, id: string) => reader.eventsOf(id, "session_transition").map(({ data }) => data);
@@ -23,12 +23,12 @@ const moves = (reader: SessionReader, id: string) => reader.eventsOf(id, "sessio
 test("after a kill of the node, programs that still send heartbeats keep their place", async () => {
   const installation = await makeInstallation({ agents: PLAYERS }, { PORT: String(await freePort()) });
   const first = await installation.start();
-  const living = await create(first, "living", "music");
+  const living = await createIdle(first, "living");
   // The lease starts with the floor: the program is running by then.
   await Player.start(first.url, "living", LEASE_MS);
-  await ask(first, "/session/living/activate");
-  const dead = await create(first, "dead", "music");
-  await ask(first, "/session/dead/activate");
+  await activate(first, "living");
+  const dead = await createIdle(first, "dead");
+  await activate(first, "dead");
   await first.kill();
   const second = await installation.start();
   expect(second.url).toBe(first.url);

@@ -5,7 +5,6 @@ import { TOLD_CATALOG, ToldReceiver } from "../../support/nodes/told-receiver.ts
 
 test("a node that is killed while it sends, and while nothing answers, loses no notice and no order", async () => {
   const told = await ToldReceiver.start();
-  onTestFinished(() => told.receiver[Symbol.asyncDispose]());
   const path = await writeTemporary("webhooks.yaml", told.file, onTestFinished);
   const installation = await makeInstallation(TOLD_CATALOG, { INTERLOCK_WEBHOOKS: path, LOG_LEVEL: "warn" });
   let node = await installation.start();

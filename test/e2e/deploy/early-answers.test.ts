@@ -1,23 +1,11 @@
-import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
-import { Caller, keysFile, writeTemporary } from "../../support/clients/callers.ts";
+import { beforeAll, expect, onTestFinished, test } from "vitest";
+import { keyOf, startGuarded } from "../../support/clients/callers.ts";
 import { accepted } from "../../support/clients/e2e-client.ts";
 import type { OpenApiDocument } from "../../support/documents/openapi-document.ts";
 import { headOf, RawSocket } from "../../support/networks/raw-socket.ts";
-import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 import { describeWithNginx } from "../../support/servers/nginx.ts";
 
-const ANN = "ann-key-0123456789abcdef0123456789";
-const BOB = "bob-key-0123456789abcdef0123456789";
-const owners = [
-  { owner: "ann", key: ANN },
-  { owner: "bob", key: BOB },
-];
-const keys = await writeTemporary("keys.yaml", keysFile(owners), afterAll);
-const settings = {
-  INTERLOCK_AUTH: `keys:${keys}`,
-  INTERLOCK_RATE_LIMITS: "off",
-  INTERLOCK_PROXIES: "127.0.0.1",
-};
+const { node, ann, bob } = await startGuarded({ settings: { INTERLOCK_PROXIES: "127.0.0.1" } });
 
 /** More than the system and the node take without reading, and less than the largest request. */
 const SMALL = 400_000;
@@ -41,20 +29,16 @@ interface Case {
   isChunked: boolean;
 }
 
-let node: NodeUnderTest;
 let requests: Case[] = [];
 
 beforeAll(async () => {
-  node = await NodeUnderTest.start({ settings });
-  for (const { owner, key } of owners) {
-    await accepted(new Caller(node, key).post("/session/create", { id: `of-${owner}`, userId: owner }));
-  }
+  await accepted(ann.post("/session/create", { id: "of-ann", userId: "ann" }));
+  await accepted(bob.post("/session/create", { id: "of-bob", userId: "bob" }));
   const { paths } = (await node.send("GET", "/openapi.json")).body as unknown as OpenApiDocument;
   requests = Object.entries(paths).flatMap(([path, methods]) =>
     Object.keys(methods).flatMap((method) => casesOf(method.toUpperCase(), path)),
   );
 });
-afterAll(() => node.stop());
 
 /** Bodies of a route that are refused for their caller, which is found out before them, or for a fault at one place. */
 function casesOf(method: string, route: string): Case[] {
@@ -68,7 +52,7 @@ function casesOf(method: string, route: string): Case[] {
     })),
   );
   const all = [
-    ...bodies.map(({ what, body }) => ({ what, key: ANN, body })),
+    ...bodies.map(({ what, body }) => ({ what, key: keyOf("ann"), body })),
     { what: "of an unknown caller", key: "no-key-of-this-node", body: bodies[0]!.body },
   ];
   return all.flatMap(({ what, key, body }) =>
@@ -152,7 +136,7 @@ describeWithNginx("nginx with deploy/nginx.conf", (startNginx) => {
       const answer = await answerOf(client);
       if (!/^HTTP\/1\.1 [24]\d\d /.test(answer)) faults.push(`${request.name}: ann got ${answer.slice(0, 80)}`);
       const other = await fetch(`${proxy}/session/of-bob`, {
-        headers: { Authorization: `Bearer ${BOB}` },
+        headers: { Authorization: `Bearer ${keyOf("bob")}` },
         signal: AbortSignal.timeout(GIVE_UP_MS),
       }).then(({ status }) => status, String);
       if (other !== 200) faults.push(`${request.name}: bob got ${other}`);

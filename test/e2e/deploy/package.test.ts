@@ -43,6 +43,12 @@ describe("the package of a fresh clone", () => {
 
   const user = () => join(folder, "user");
 
+  /** What these files of the package take where it is installed. */
+  async function bytesOf(names: readonly string[]): Promise<number> {
+    const found = await Promise.all(names.map((name) => stat(join(user(), "node_modules/interlock", name))));
+    return found.reduce((sum, { size }) => sum + size, 0);
+  }
+
   /** README's programs. */
   const programs = () =>
     readPage("README.md")
@@ -52,9 +58,7 @@ describe("the package of a fresh clone", () => {
   test("players add less than 1 MB, their unit is in the package, and the library of D-Bus is not installed with it", async () => {
     const own = listed.filter((name) => /^dist\/cli\/players\/|^config\/players|^deploy\//.test(name));
     expect(own).toContain("deploy/interlock-players.service");
-    const installed = join(user(), "node_modules/interlock");
-    const sizes = await Promise.all(own.map(async (name) => (await stat(join(installed, name))).size));
-    expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThan(1_000_000);
+    expect(await bytesOf(own)).toBeLessThan(1_000_000);
     expect((await readdir(join(user(), "node_modules"))).filter((name) => /dbus|jellybrick/.test(name))).toEqual([]);
     const bridge = run("npx", ["--no", "interlock", "players"], { cwd: user(), env });
     await expect(bridge).rejects.toMatchObject({
@@ -66,9 +70,7 @@ describe("the package of a fresh clone", () => {
   test("the bridge of MQTT adds less than 300 kB, and its library is not installed with it", async () => {
     const own = listed.filter((name) => /^dist\/cli\/(mqtt|playing)\/|^docs\/use\/(mqtt|vehicle|house)/.test(name));
     expect(own).toContain("docs/use/mqtt.schema.json");
-    const installed = join(user(), "node_modules/interlock");
-    const sizes = await Promise.all(own.map(async (name) => (await stat(join(installed, name))).size));
-    expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThan(300_000);
+    expect(await bytesOf(own)).toBeLessThan(300_000);
     expect(await readdir(join(user(), "node_modules"))).not.toContain("mqtt");
     await writeFile(join(user(), "mqtt.yaml"), "broker: { url: mqtt://127.0.0.1:1 }\n");
     const bridge = run("npx", ["--no", "interlock", "mqtt"], { cwd: user(), env });

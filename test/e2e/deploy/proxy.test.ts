@@ -3,7 +3,7 @@ import { createClient } from "../../../src/client/client.ts";
 import type { ServerEvent } from "../../../src/client/server-event.ts";
 import { readPage } from "../../docs/page.ts";
 import { type BrowserPage, describeInChromium } from "../../support/browsers/chromium.ts";
-import { keysFile, writeTemporary } from "../../support/clients/callers.ts";
+import { keyOf, keysFor } from "../../support/clients/callers.ts";
 import { headOf } from "../../support/clients/node-client.ts";
 import { Page } from "../../support/clients/page.ts";
 import { type ChildServer, type Installation, makeInstallation } from "../../support/nodes/child-server.ts";
@@ -11,7 +11,7 @@ import { freePort } from "../../support/servers/free-port.ts";
 import { describeWithNginx } from "../../support/servers/nginx.ts";
 import { type Answer, SmallServer } from "../../support/servers/small-server.ts";
 
-const KEY = "ann-key-0123456789abcdef0123456789";
+const KEY = keyOf("ann");
 const shown = readPage("docs/use/protocol.md").blocks.find(({ info }) => info === "js follow")!;
 const CATALOG = { agents: [{ name: "echo", priority: 20 }] };
 /** Streams; nginx has room for 512 connections by itself, and a stream takes two. */
@@ -25,19 +25,18 @@ async function openInstallation(settings: Record<string, string> = {}, key?: str
   const port = await freePort();
   const installation = await makeInstallation(CATALOG, { PORT: String(port), ...settings });
   const node = await installation.start();
-  const client = createClient({ baseUrl: node.url, ...(key !== undefined && { headers: bearer(key) }) });
-  await client.createSession({ id: "talk", userId: "ann", activate: true });
+  await clientOf(node, key).createSession({ id: "talk", userId: "ann", activate: true });
   await say(node, key);
   return { installation, node, port };
 }
 
 async function say(node: ChildServer, key?: string): Promise<string> {
-  const client = createClient({ baseUrl: node.url, ...(key !== undefined && { headers: bearer(key) }) });
-  const { runId } = await client.send({ type: "chat", sessionId: "talk", content: "hello" });
+  const { runId } = await clientOf(node, key).send({ type: "chat", sessionId: "talk", content: "hello" });
   return runId!;
 }
 
-const bearer = (key: string) => ({ authorization: `Bearer ${key}` });
+const clientOf = ({ url }: ChildServer, key?: string) =>
+  createClient({ baseUrl: url, ...(key !== undefined && { headers: { authorization: `Bearer ${key}` } }) });
 
 /** Start another node in place of the stopped one, and run a turn on it. */
 async function goOn(installation: Installation, key?: string): Promise<{ node: ChildServer; runId: string }> {
@@ -207,8 +206,7 @@ describeWithNginx("nginx with deploy/nginx.conf", (startNginx) => {
 
     test("a page gets a new ticket for each stream, since a used ticket is refused", async () => {
       await using blank = await SmallServer.start(emptyPage);
-      const entries = [{ owner: "ann", key: KEY }];
-      const keys = await writeTemporary("keys.yaml", keysFile(entries), onTestFinished);
+      const keys = await keysFor(["ann"], onTestFinished);
       const settings = { INTERLOCK_ORIGINS: blank.url, INTERLOCK_AUTH: `keys:${keys}` };
       const { installation, node, port } = await openInstallation(settings, KEY);
       const proxy = await startNginx(port);

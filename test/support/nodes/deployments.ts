@@ -1,4 +1,4 @@
-import { describe, expect, onTestFinished } from "vitest";
+import { describe, expect } from "vitest";
 import type { StreamEvent } from "../clients/frame-reader.ts";
 import { headOf } from "../clients/node-client.ts";
 import { SessionReader } from "../clients/session-reader.ts";
@@ -128,9 +128,7 @@ export class Talk {
     const id = `talk-${process.pid}-${sessions}-${Date.now().toString(36)}`;
     const { status, body } = await deployment.here.post("/session/create", { id, agentId, activate: true, ...fields });
     expect(status, JSON.stringify(body)).toBe(200);
-    const reader = await new SessionReader(`${deployment.there.url}/session/${id}/events`).open();
-    onTestFinished(() => reader.close());
-    return new Talk(id, deployment, reader);
+    return new Talk(id, deployment, await SessionReader.of(deployment.there, id));
   }
 
   /** The received part of its log. */

@@ -1,4 +1,4 @@
-import { expect } from "vitest";
+import { expect, onTestFinished } from "vitest";
 import { createClient } from "../../../src/client/client.ts";
 import { create, say } from "../clients/node-client.ts";
 import { SessionReader } from "../clients/session-reader.ts";
@@ -26,26 +26,26 @@ export class ToldReceiver {
   #held = new Set<string>();
   #onHeld: () => void = () => {};
 
-  private constructor(start: (answer: typeof accept) => HookReceiver) {
-    this.receiver = start((response, request) => {
-      if (this.#isGone) {
-        this.refused += 1;
-        return void response.writeHead(410).end();
-      }
-      if (!this.#isSilent) return accept(response, request);
-      this.#held.add(String(JSON.parse(request.body).data.sessionId));
-      this.#onHeld();
-      return undefined;
-    });
+  private constructor(receiver: HookReceiver) {
+    this.receiver = receiver;
   }
 
+  /** It ends with the test. */
   static async start(): Promise<ToldReceiver> {
-    let answer: typeof accept = accept;
-    const receiver = await HookReceiver.start((response, request) => answer(response, request));
-    return new ToldReceiver((own) => {
-      answer = own;
-      return receiver;
-    });
+    const receiver = await HookReceiver.start((response, request) => told.#answer(response, request));
+    onTestFinished(() => receiver[Symbol.asyncDispose]());
+    const told: ToldReceiver = new ToldReceiver(receiver);
+    return told;
+  }
+
+  #answer(...[response, request]: Parameters<typeof accept>): void {
+    if (this.#isGone) {
+      this.refused += 1;
+      return void response.writeHead(410).end();
+    }
+    if (!this.#isSilent) return void accept(response, request);
+    this.#held.add(String(JSON.parse(request.body).data.sessionId));
+    this.#onHeld();
   }
 
   /** The file of webhooks that its nodes need. */

@@ -1,4 +1,3 @@
-import { onTestFinished } from "vitest";
 import type { Client } from "../../../src/client/client.ts";
 import { SessionReader } from "../clients/session-reader.ts";
 import { within } from "../runner/within.ts";
@@ -15,13 +14,7 @@ export class WatchedSession {
 
   static async create(client: Client, nodes: readonly ChildServer[]): Promise<WatchedSession> {
     await client.createSession({ id: "watched", userId: "watcher" });
-    const readers = await Promise.all(
-      nodes.map((node) => new SessionReader(`${node.url}/session/watched/events`).open()),
-    );
-    onTestFinished(() => {
-      for (const reader of readers) reader.close();
-    });
-    return new WatchedSession(readers);
+    return new WatchedSession(await Promise.all(nodes.map((node) => SessionReader.of(node, "watched"))));
   }
 
   /** Rename the session. Resolves when every reader has the new title, without a gap in its events. */
