@@ -166,12 +166,9 @@ export class HostStage {
     asking: Asking & { activate?: boolean; ownerId?: string } = {},
   ): Promise<Reply> {
     const { activate = true, floorId = "u:ann", ownerId } = asking;
-    const userId = floorId.slice(2);
-    const owner = ownerId === undefined ? {} : { ownerId };
-    return this.ask(
-      { type: "session.create", sessionId, session: { sessionId, agentId, userId, ...owner }, activate },
-      { ...asking, floorId },
-    );
+    const [userId, zone] = floorId.slice(2).split("/");
+    const session = { sessionId, agentId, userId, ...(zone && { zone }), ...(ownerId && { ownerId }) };
+    return this.ask({ type: "session.create", sessionId, session, activate }, { ...asking, floorId });
   }
 
   on(sessionId: string, verb: "activate" | "resume" | "pause" | "archive" | "abort", asking?: Asking): Promise<Reply> {

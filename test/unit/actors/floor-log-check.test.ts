@@ -34,6 +34,8 @@ const decided = (outcome: string, reason: string, id: string, priority: number, 
   id,
 ];
 const by = (id: string) => ({ by: { sessionId: id, agentId: id } });
+const effects = (id: string, becomes: "paused" | "archived") =>
+  ({ effects: [{ sessionId: id, agentId: id, becomes }] }) as unknown as Partial<Decision>;
 
 function check(told: readonly Told[], agents: object[] = AGENTS): void {
   const catalog = makeCatalog(agents as never, agents === AGENTS ? { restrictions: RESTRICTIONS } : {});
@@ -48,7 +50,6 @@ function check(told: readonly Told[], agents: object[] = AGENTS): void {
 }
 
 const MUSIC_PLAYS = [created("music"), decided("granted", "floor_free", "music", 20), starts("music")];
-const CALL = { effects: [{ sessionId: "music", agentId: "music", becomes: "paused" }] } as never;
 const PLAIN = [
   { name: "phone", priority: 90 },
   { name: "music", priority: 20 },
@@ -69,9 +70,7 @@ test.each<[what: string, invariant: string, told: Told[], agents?: object[]]>([
       decided("granted", "floor_free", "phone", 90),
       starts("phone"),
       created("music"),
-      decided("granted", "preempted", "music", 20, {
-        effects: [{ sessionId: "phone", agentId: "phone", becomes: "paused" }],
-      } as never),
+      decided("granted", "preempted", "music", 20, effects("phone", "paused")),
       goes("phone", "preempt", "active.idle", "paused", by("music")),
     ],
   ],
@@ -102,28 +101,14 @@ test.each<[what: string, invariant: string, told: Told[], agents?: object[]]>([
       decided("granted", "floor_free", "ecall", 100),
       starts("ecall"),
       created("podcast"),
-      decided("granted", "replaced", "podcast", 100, {
-        effects: [{ sessionId: "ecall", agentId: "ecall", becomes: "archived" }],
-      } as never),
+      decided("granted", "replaced", "podcast", 100, effects("ecall", "archived")),
       goes("ecall", "archive", "active.idle", "archived", { reason: "replaced", ...by("podcast") }),
     ],
   ],
   [
     "a rejection in the holder's log",
     "6:",
-    [
-      ...MUSIC_PLAYS,
-      [
-        "arbitration",
-        {
-          outcome: "rejected",
-          reason: "lower_priority",
-          challenger: { agentId: "music" },
-          holder: { sessionId: "music" },
-        },
-        "music",
-      ],
-    ],
+    [...MUSIC_PLAYS, decided("rejected", "lower_priority", "music", 20, { holder: { sessionId: "music" } as never })],
   ],
   [
     "a critical session that is refused",
@@ -168,7 +153,7 @@ test.each<[what: string, invariant: string, told: Told[], agents?: object[]]>([
   [
     "a decision that does not do to others what it says",
     "a decision did not do what it says",
-    [...MUSIC_PLAYS, created("phone"), decided("granted", "preempted", "phone", 90, CALL)],
+    [...MUSIC_PLAYS, created("phone"), decided("granted", "preempted", "phone", 90, effects("music", "paused"))],
   ],
 ])("the check of a floor's log finds %s", (_, invariant, told, agents) => {
   expect(() => check(told, agents)).toThrow(invariant);

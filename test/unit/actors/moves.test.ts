@@ -25,27 +25,17 @@ async function stateOf(stage: HostStage, id: string) {
   return (await stage.store.store.loadSession(id as SessionId))?.session.state;
 }
 
-/** Move `old` to the rear. */
-function move(stage: HostStage, seq: number, asking: object = {}, agentId = "music", sessionId = "new") {
-  const session = { sessionId, agentId, userId: "ann", zone: "rear", ownerId: "ann" };
+/** Move `old` to the rear, or to another zone. */
+function move(stage: HostStage, seq: number, asking: object = {}, agentId = "music", sessionId = "new", zone = "rear") {
+  const session = { sessionId, agentId, userId: "ann", zone, ownerId: "ann" };
   const history = { messageCount: 0, origin: { by: "move" as const, sessionId: "old" } };
   const from = { sessionId: "old", floorId: FRONT, seq };
-  return stage.ask({ type: "session.move", sessionId, session, history, from, turns: [] } as never, {
-    floorId: REAR,
-    ...asking,
-  });
+  const command = { type: "session.move", sessionId, session, history, from, turns: [] };
+  return stage.ask(command as never, { floorId: `${FRONT}/${zone}`, ...asking });
 }
 
 const createThere = (stage: HostStage, agentId: string) =>
-  stage.ask(
-    {
-      type: "session.create",
-      sessionId: agentId,
-      session: { sessionId: agentId, agentId, userId: "ann", zone: "rear", ownerId: "ann" },
-      activate: true,
-    } as never,
-    { floorId: REAR },
-  );
+  stage.create(agentId, agentId, { floorId: REAR, ownerId: "ann" });
 
 test("a session that is granted there leaves here, in one commit of both floors", async () => {
   const { stage, seq } = await open();
@@ -120,20 +110,7 @@ test("whatever becomes of its commit, the session is on exactly one floor, and a
 test("two moves at once, on two nodes and to two floors: one takes place", async () => {
   const { stage, seq } = await open();
   const other = stage.neighbour();
-  const outcomes = await Promise.allSettled([
-    move(stage, seq),
-    other.ask(
-      {
-        type: "session.move",
-        sessionId: "newer",
-        session: { sessionId: "newer", agentId: "music", userId: "ann", zone: "left", ownerId: "ann" },
-        history: { messageCount: 0, origin: { by: "move", sessionId: "old" } },
-        from: { sessionId: "old", floorId: FRONT, seq },
-        turns: [],
-      } as never,
-      { floorId: "u:ann/left" },
-    ),
-  ]);
+  const outcomes = await Promise.allSettled([move(stage, seq), move(other, seq, {}, "music", "newer", "left")]);
   const moved = outcomes.filter((each) => each.status === "fulfilled" && each.value.ok);
   expect(moved).toHaveLength(1);
   const places = await Promise.all(["old", "new", "newer"].map((id) => stateOf(stage, id)));
