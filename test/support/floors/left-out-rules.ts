@@ -34,14 +34,27 @@ interface Modules {
 }
 export type Faults = { [Name in keyof Modules]?: (sound: Modules[Name]) => Partial<Modules[Name]> };
 
-const decideWithout = (way: "queue" | "duck"): Faults => ({
-  arbitration: ({ decide }) => ({
-    decide: (floor, { agent, ...challenger }, rules) => {
-      const left = agent && { ...agent, whenBlocked: agent.whenBlocked.filter((each) => each !== way) };
-      return decide(floor, { ...challenger, agent: left }, rules);
-    },
-  }),
+type Faulty<F extends (...given: never[]) => unknown> = (sound: F, ...given: Parameters<F>) => ReturnType<F>;
+
+/** `decide` with a fault, which gets the sound function and what it is called with. */
+export const decides = (faulty: Faulty<typeof Arbitration.decide>): Faults => ({
+  arbitration: ({ decide }) => ({ decide: (...given) => faulty(decide, ...given) }),
 });
+/** `settle` with a fault. */
+export const settles = (faulty: Faulty<typeof Rearrangement.settle>): Faults => ({
+  rearrangement: ({ settle }) => ({ settle: (...given) => faulty(settle, ...given) }),
+});
+const arbitrates = (faulty: Faulty<typeof Arbiter.arbitrate>): Faults => ({
+  arbiter: ({ arbitrate }) => ({ arbitrate: (...given) => faulty(arbitrate, ...given) }),
+});
+/** No floor settles. */
+export const UNSETTLED = settles((_, floor) => ({ floor, moves: [], restricted: [] }));
+
+const decideWithout = (way: "queue" | "duck"): Faults =>
+  decides((decide, floor, { agent, ...challenger }, rules) => {
+    const left = agent && { ...agent, whenBlocked: agent.whenBlocked.filter((each) => each !== way) };
+    return decide(floor, { ...challenger, agent: left }, rules);
+  });
 const deadlinesWithout = (since: "audibleSince" | "waitsSince"): Faults => ({
   deadlines: ({ deadlineOf }) => ({
     deadlineOf: (context, ...given) => deadlineOf({ ...context, [since]: undefined }, ...given),
@@ -50,16 +63,10 @@ const deadlinesWithout = (since: "audibleSince" | "waitsSince"): Faults => ({
 
 /** The rules with a letter of docs/use/arbitration.md, each left out. */
 export const LEFT_OUT = {
-  "E: a session of an agent that does not answer comes up": {
-    rearrangement: ({ settle }) => ({
-      settle: (floor, rules, ...given) =>
-        settle(
-          floor,
-          withAgents(rules, () => ({ enabled: true })),
-          ...given,
-        ),
-    }),
-  },
+  "E: a session of an agent that does not answer comes up": settles((settle, floor, rules, ...given) => {
+    const answering = withAgents(rules, () => ({ enabled: true }));
+    return settle(floor, answering, ...given);
+  }),
   "R: no session is replaced": {
     rearrangement: ({ giveFront, letBeneath, letWait, settle }) => {
       const none = (rules: FloorRules) => withAgents(rules, () => ({ replaces: [] }));
@@ -73,48 +80,31 @@ export const LEFT_OUT = {
   },
   "W: a blocked session does not wait": decideWithout("queue"),
   "B: a blocked session does not start beneath the holder": decideWithout("duck"),
-  "Y: no session gives way by yields_to": {
-    arbitration: ({ decide }) => ({
-      decide: (floor, challenger, rules) => decide(withContenders(floor, firm), challenger, rules),
-    }),
-  },
-  "S: a floor does not settle": {
-    rearrangement: () => ({ settle: (floor) => ({ floor, moves: [], restricted: [] }) }),
-  },
+  "Y: no session gives way by yields_to": decides((decide, floor, ...given) =>
+    decide(withContenders(floor, firm), ...given),
+  ),
+  "S: a floor does not settle": UNSETTLED,
   "H: no session is heard for too long": deadlinesWithout("audibleSince"),
   "H: no session is silent for too long": deadlinesWithout("waitsSince"),
-  "H: those that are heard do not finish": {
-    rearrangement: ({ settle }) => ({
-      settle: (floor, { restrictions, ...rules }, ...given) =>
-        settle(
-          floor,
-          {
-            ...rules,
-            restrictions: restrictions.map((each) => (each.others === "finish" ? { ...each, others: "pause" } : each)),
-          },
-          ...given,
-        ),
-    }),
-  },
+  "H: those that are heard do not finish": settles((settle, floor, rules, ...given) => {
+    const restrictions = rules.restrictions.map((each) =>
+      each.others === "finish" ? { ...each, others: "pause" as const } : each,
+    );
+    return settle(floor, { ...rules, restrictions }, ...given);
+  }),
   "A: a turn that is not done does not give the floor back": {
     turns: ({ applyAfterTurn: settleAfterTurn }) => ({
       applyAfterTurn: (step, isDone) => (isDone ? settleAfterTurn(step, isDone) : undefined),
     }),
   },
-  "P: a stop forgets the session for which the floor is reserved": {
-    arbiter: ({ arbitrate }) => ({
-      arbitrate: (context, event, sessions) =>
-        event.type === "floor.stop" && !context.floor.holder
-          ? { context, facts: [accept({ archived: [] })], orders: [] }
-          : arbitrate(context, event, sessions),
-    }),
-  },
-  "N: a new catalogue renumbers no session": {
-    arbiter: ({ arbitrate }) => ({
-      arbitrate: (context, event, sessions) =>
-        arbitrate(context, event.type === "renumber" ? { type: "hours", given: event.given } : event, sessions),
-    }),
-  },
+  "P: a stop forgets the session for which the floor is reserved": arbitrates((arbitrate, context, event, sessions) =>
+    event.type === "floor.stop" && !context.floor.holder
+      ? { context, facts: [accept({ archived: [] })], orders: [] }
+      : arbitrate(context, event, sessions),
+  ),
+  "N: a new catalogue renumbers no session": arbitrates((arbitrate, context, event, sessions) =>
+    arbitrate(context, event.type === "renumber" ? { type: "hours", given: event.given } : event, sessions),
+  ),
 } satisfies Record<string, Faults>;
 
 /** The module, with the functions of the fault that is in force. */

@@ -3,7 +3,15 @@
 import { afterEach, describe, expect, test, vi } from "vitest";
 import type { Contender } from "../../../src/actors/floor/contender.ts";
 import { exploreFloor, FLOORS, type Floor, LARGE_FLOORS } from "../../support/floors/explored-floors.ts";
-import { type Faults, planted, withAgents, withContenders } from "../../support/floors/left-out-rules.ts";
+import {
+  decides,
+  type Faults,
+  planted,
+  settles,
+  UNSETTLED,
+  withAgents,
+  withContenders,
+} from "../../support/floors/left-out-rules.ts";
 
 const faulty = vi.hoisted(() => () => import("../../support/floors/left-out-rules.ts"));
 vi.mock("../../../src/actors/floor/arbitration.ts", async (load) =>
@@ -33,7 +41,7 @@ describe("the exploration finds", () => {
       "rules 5 to 8 that ask only the holder",
       "invariant 2:",
       "a small floor, three sessions",
-      { arbitration: ({ decide }) => ({ decide: (floor, ...given) => decide({ ...floor, ducked: [] }, ...given) }) },
+      decides((decide, floor, ...given) => decide({ ...floor, ducked: [] }, ...given)),
     ],
     [
       "a session that starts beneath and leaves those that it replaces",
@@ -49,36 +57,28 @@ describe("the exploration finds", () => {
       "a challenger that alone decides",
       "invariant 2:",
       "a small floor, three sessions",
-      {
-        arbitration: ({ decide }) => ({
-          decide: (...given) => {
-            const decision = decide(...given);
-            const isPassed = decision.outcome === "rejected" && decision.rule === 8;
-            return isPassed ? { ...decision, outcome: "granted", reason: "preempted" } : decision;
-          },
-        }),
-      },
+      decides((decide, ...given) => {
+        const decision = decide(...given);
+        const isPassed = decision.outcome === "rejected" && decision.rule === 8;
+        return isPassed ? { ...decision, outcome: "granted", reason: "preempted" } : decision;
+      }),
     ],
     [
       "a turn that a reserved floor does not keep",
       "invariant 2:",
       "a turn that is reserved, two sessions",
-      {
-        arbitration: ({ decide }) => ({
-          decide: (floor, ...given) => {
-            const decision = decide(floor, ...given);
-            const isPassed = floor.reserved !== undefined && decision.rule === 8;
-            return isPassed ? { ...decision, outcome: "granted", reason: "floor_free" } : decision;
-          },
-        }),
-      },
+      decides((decide, floor, ...given) => {
+        const decision = decide(floor, ...given);
+        const isPassed = floor.reserved !== undefined && decision.rule === 8;
+        return isPassed ? { ...decision, outcome: "granted", reason: "floor_free" } : decision;
+      }),
     ],
     [
       "a session that is not critical and replaces a critical one",
       "invariant 11:",
       "the car, two sessions",
       {
-        arbitration: ({ decide }) => ({ decide: (floor, ...given) => decide(withContenders(floor, plain), ...given) }),
+        ...decides((decide, floor, ...given) => decide(withContenders(floor, plain), ...given)),
         rearrangement: ({ giveFront }) => ({
           giveFront: (floor, contender, rules) => {
             const { floor: next, moves } = giveFront(withContenders(floor, plain), contender, rules);
@@ -95,82 +95,58 @@ describe("the exploration finds", () => {
       "a silent session that does not come back beneath the holder",
       "invariant 10:",
       "the car, two sessions",
-      {
-        rearrangement: ({ settle }) => ({
-          settle: (floor, ...given) => {
-            if (!floor.holder) return settle(floor, ...given);
-            const settled = settle({ ...floor, paused: [] }, ...given);
-            return { ...settled, floor: { ...settled.floor, paused: [...settled.floor.paused, ...floor.paused] } };
-          },
-        }),
-      },
+      settles((settle, floor, ...given) => {
+        if (!floor.holder) return settle(floor, ...given);
+        const settled = settle({ ...floor, paused: [] }, ...given);
+        return { ...settled, floor: { ...settled.floor, paused: [...settled.floor.paused, ...floor.paused] } };
+      }),
     ],
     [
       "a waiting session that does not start beneath the holder",
       "invariant 10:",
       "the car, two sessions",
-      {
-        rearrangement: ({ settle }) => ({
-          settle: (floor, rules, ...given) => {
-            const changed = withAgents(rules, ({ whenBlocked }) => ({
-              whenBlocked: whenBlocked.filter((way) => way !== "duck"),
-            }));
-            return settle(floor, changed, ...given);
-          },
-        }),
-      },
+      settles((settle, floor, rules, ...given) => {
+        const changed = withAgents(rules, ({ whenBlocked }) => ({
+          whenBlocked: whenBlocked.filter((way) => way !== "duck"),
+        }));
+        return settle(floor, changed, ...given);
+      }),
     ],
     [
       "a session that comes back and silences one that does not yield",
       "invariant 2:",
       "what resumes after a second, two sessions",
-      {
-        rearrangement: ({ settle }) => ({
-          settle: (floor, rules, ...given) => {
-            const yielding = withContenders(floor, (contender) => ({ ...contender, interruptible: true }));
-            const { floor: next, ...settled } = settle(yielding, rules, ...given);
-            const isYielding = (agentId: string) => rules.agents.get(agentId)!.interruptible;
-            const asBefore = withContenders(next, (contender) => ({
-              ...contender,
-              interruptible: isYielding(contender.agentId),
-            }));
-            return { ...settled, floor: asBefore };
-          },
-        }),
-      },
+      settles((settle, floor, rules, ...given) => {
+        const yielding = withContenders(floor, (contender) => ({ ...contender, interruptible: true }));
+        const { floor: next, ...settled } = settle(yielding, rules, ...given);
+        const isYielding = (agentId: string) => rules.agents.get(agentId)!.interruptible;
+        const asBefore = withContenders(next, (contender) => ({
+          ...contender,
+          interruptible: isYielding(contender.agentId),
+        }));
+        return { ...settled, floor: asBefore };
+      }),
     ],
     [
       "critical sessions that count by rank alone",
       "invariant 11:",
       "the car, two sessions",
-      {
-        arbitration: ({ decide }) => ({
-          decide: (floor, { critical: _, ...challenger }, rules) => decide(floor, challenger, rules),
-        }),
-      },
+      decides((decide, floor, { critical: _, ...challenger }, rules) => decide(floor, challenger, rules)),
     ],
     [
       "a restriction that does not apply to who is heard",
       "invariant 13:",
       "the car, two sessions",
-      {
-        rearrangement: ({ settle }) => ({
-          settle: (floor, rules, ...given) => settle(floor, { ...rules, restrictions: [] }, ...given),
-        }),
-      },
+      settles((settle, floor, rules, ...given) => settle(floor, { ...rules, restrictions: [] }, ...given)),
     ],
     [
       "a wake that ends a session which asked later",
       "invariant 16:",
       "a rank that is replaced, two sessions",
-      {
-        rearrangement: ({ settle }) => ({
-          settle: (floor, ...given) => {
-            const reversed = withContenders(floor, (contender) => ({ ...contender, askedAt: -contender.askedAt }));
-            return settle(reversed, ...given);
-          },
-        }),
-      },
+      settles((settle, floor, ...given) => {
+        const reversed = withContenders(floor, (contender) => ({ ...contender, askedAt: -contender.askedAt }));
+        return settle(reversed, ...given);
+      }),
     ],
     [
       "a replaced session that stays",
@@ -182,12 +158,7 @@ describe("the exploration finds", () => {
         }),
       },
     ],
-    [
-      "a floor that does not settle",
-      "invariant 9:",
-      "a small floor, three sessions",
-      { rearrangement: () => ({ settle: (floor) => ({ floor, moves: [], restricted: [] }) }) },
-    ],
+    ["a floor that does not settle", "invariant 9:", "a small floor, three sessions", UNSETTLED],
   ])("%s: %s", (_, wanted, name, fault) => {
     planted.fault = fault;
     const floor = [...FLOORS, ...LARGE_FLOORS].find(([each]) => each === name)!;
