@@ -73,13 +73,16 @@ export class FloorStage {
     return first === Number.POSITIVE_INFINITY ? undefined : first;
   }
 
-  /** Let time pass. What is due happens when it is, or at the end of `awayMs`, in which the node was down. */
-  pass(ms: number, awayMs = 0): void {
+  /**
+   * Let time pass. What is due happens when it is, or at the end of `awayMs`, in which the node was down.
+   * @param alarm carries out what is due
+   */
+  pass(ms: number, awayMs = 0, alarm: () => unknown = () => this.ask({ type: "alarm" })): void {
     const until = this.now + ms;
     const backAt = this.now + awayMs;
     for (let { due } = this; due !== undefined && Math.max(due, backAt) <= until; { due } = this) {
       this.now = Math.max(this.now, due, backAt);
-      this.ask({ type: "alarm" });
+      alarm();
     }
     this.now = until;
   }

@@ -116,13 +116,18 @@ test("a switch of the agent and a new catalogue move a deadline at once, measure
   expect(floor.due).toBe(pausedAt + 300_000);
 });
 
+/** The second report of the turn, with a question. */
+const ask = (floor: FloorStage) => {
+  const interaction = { kind: "question" as const, requestId: "q1", question: "Which?", options: ["a"] };
+  floor.report("music", "run-m1", 2, { parts: [{ kind: "ask", interaction }] });
+};
+
 test.each([
   ["its answer_within", "20s", 20_000],
   ["the node's setting, without answer_within", undefined, 300_000],
 ])("a question of an agent waits for %s", (_, answerWithin, waitMs) => {
   const floor = playing({ answer_within: answerWithin });
-  const interaction = { kind: "question" as const, requestId: "q1", question: "Which?", options: ["a"] };
-  floor.report("music", "run-m1", 2, { parts: [{ kind: "ask", interaction }] });
+  ask(floor);
   expect(floor.events("user_question_request")).toMatchObject([{ expiresAt: floor.now + waitMs }]);
   floor.pass(waitMs);
   expect(floor.events("error")).toMatchObject([{ errorCode: "interaction_timeout" }]);
@@ -130,8 +135,7 @@ test.each([
 
 test("with answer_within: { heard } a question waits only while its session is heard", () => {
   const floor = playing({ answer_within: { heard: "20s" } });
-  const interaction = { kind: "question" as const, requestId: "q1", question: "Which?", options: ["a"] };
-  floor.report("music", "run-m1", 2, { parts: [{ kind: "ask", interaction }] });
+  ask(floor);
   expect(floor.events("user_question_request")).toMatchObject([{ audibleMs: 20_000 }]);
   expect(floor.events("user_question_request")[0]).not.toHaveProperty("expiresAt");
   floor.pass(5_000);
@@ -149,33 +153,43 @@ test("a turn of an agent that has left asks and ends by the keys with which its 
   const floor = playing({ answer_within: "20s", after_turn: "yield" });
   floor.catalog = makeCatalog([agents[2]!]);
   floor.restart();
-  const interaction = { kind: "question" as const, requestId: "q1", question: "Which?", options: ["a"] };
-  floor.report("music", "run-m1", 2, { parts: [{ kind: "ask", interaction }] });
+  ask(floor);
   expect(floor.due).toBe(floor.now + 20_000);
   expect(floor.events("user_question_request")).toMatchObject([{ expiresAt: floor.due }]);
   floor.report("music", "run-m1", 3, DONE);
   expect(floor.view("music")).toMatchObject({ state: "paused", pausedBy: "yield" });
 });
 
-test.each<[string, (floor: FloorStage) => unknown]>([
+/** A message that creates its session. */
+const chatOnce = (floor: FloorStage, settings: { endsWithTurn?: true } = { endsWithTurn: true }) => {
+  const turn = { messageId: "m1", runId: "run-m1", content: "hello" };
+  const session = { sessionId: "music", agentId: "music", userId: "ann", ...settings };
+  floor.ask({ type: "session.chat", sessionId: "music", turn, session });
+};
+
+/** How a turn that waits is taken back. */
+const TAKEN_BACK: [string, (floor: FloorStage) => unknown][] = [
   ["is withdrawn", (floor) => floor.ask({ type: "session.withdraw", sessionId: "music", messageId: "m1" })],
   ["is aborted", (floor) => floor.ask({ type: "session.abort", sessionId: "music", runId: "run-m1" })],
-])("a session that gives the floor back after its turn does not wait for it once that turn %s", (_, end) => {
-  const floor = new FloorStage(withMusic({ when_blocked: "queue", after_turn: "yield", queue_timeout: "30s" }));
-  floor.create("phone");
-  const turn = { messageId: "m1", runId: "run-m1", content: "hello" };
-  const session = { sessionId: "music", agentId: "music", userId: "ann" };
-  floor.ask({ type: "session.chat", sessionId: "music", turn, session });
-  end(floor);
-  expect(floor.view("music")?.queuedAt).toBeUndefined();
-  const given = { from: "created", to: "created", event: "yield", reason: "after_turn" };
-  expect(floor.events("session_transition").at(-1)).toMatchObject(given);
-  expect(floor.due).toBeUndefined();
-  floor.on("phone", "archive");
-  expect(floor.actors.context.floor.holder).toBeUndefined();
-  expect(floor.chat("music", "m2").ok).toBe(true);
-  expect(floor.state("music")).toBe("active.running");
-});
+];
+
+test.each(TAKEN_BACK)(
+  "a session that gives the floor back after its turn does not wait for it once that turn %s",
+  (_, end) => {
+    const floor = new FloorStage(withMusic({ when_blocked: "queue", after_turn: "yield", queue_timeout: "30s" }));
+    floor.create("phone");
+    chatOnce(floor, {});
+    end(floor);
+    expect(floor.view("music")?.queuedAt).toBeUndefined();
+    const given = { from: "created", to: "created", event: "yield", reason: "after_turn" };
+    expect(floor.events("session_transition").at(-1)).toMatchObject(given);
+    expect(floor.due).toBeUndefined();
+    floor.on("phone", "archive");
+    expect(floor.actors.context.floor.holder).toBeUndefined();
+    expect(floor.chat("music", "m2").ok).toBe(true);
+    expect(floor.state("music")).toBe("active.running");
+  },
+);
 
 test("a session whose resume waits for a turn stays paused once that turn is withdrawn, if it gives the floor back", () => {
   const floor = new FloorStage(withMusic({ when_blocked: "queue", after_turn: "yield" }));
@@ -203,11 +217,6 @@ test("a session that waits while paused remembers only the messages that wait wi
   }
 });
 
-const chatOnce = (floor: FloorStage) => {
-  const turn = { messageId: "m1", runId: "run-m1", content: "hello" };
-  const session = { sessionId: "music", agentId: "music", userId: "ann", endsWithTurn: true as const };
-  floor.ask({ type: "session.chat", sessionId: "music", turn, session });
-};
 /** A floor on which such a session waits behind a phone call with its turn `m1`. */
 const waiting = () => {
   const floor = new FloorStage(withMusic({ when_blocked: "queue", queue_timeout: "30s" }));
@@ -238,8 +247,7 @@ test.each<[string, (floor: FloorStage) => unknown]>([
 });
 
 test.each<[string, (floor: FloorStage) => unknown]>([
-  ["is withdrawn", (floor) => floor.ask({ type: "session.withdraw", sessionId: "music", messageId: "m1" })],
-  ["is aborted", (floor) => floor.ask({ type: "session.abort", sessionId: "music", runId: "run-m1" })],
+  ...TAKEN_BACK,
   ["has waited for the floor for too long", (floor) => floor.pass(30_000)],
 ])("a session that ends with its turn is archived when its waiting turn %s", (_, end) => {
   const floor = waiting();

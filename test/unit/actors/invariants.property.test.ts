@@ -162,18 +162,9 @@ function play(setting: World, steps: (Step | Reload)[]): void {
     const asks = ASKS.has(command.type) && "sessionId" in command ? command.sessionId : undefined;
     invariants.check(asks, before, delivery, floor.actors, floor.now);
   };
-  /** Let the alarms come until this time, each at its time. */
-  const passTo = (until: number, isPunctual: boolean) => {
-    if (!isPunctual) floor.now = until;
-    for (let { due } = floor; due !== undefined && due <= until; { due } = floor) {
-      floor.now = Math.max(floor.now, due);
-      carryOut({ type: "alarm" });
-    }
-    floor.now = until;
-  };
   for (const each of steps) {
-    const passes = each.do === "pass" || each.do === "away";
-    passTo(floor.now + (passes ? each.ms : 1_000), each.do !== "away");
+    const ms = each.do === "pass" || each.do === "away" ? each.ms : 1_000;
+    floor.pass(ms, each.do === "away" ? ms : 0, () => carryOut({ type: "alarm" }));
     if (each.do === "restart") floor.restart();
     if (each.do === "reload") {
       floor.catalog = catalogOf(each);

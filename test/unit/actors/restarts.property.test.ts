@@ -27,15 +27,9 @@ function play(setting: World, steps: readonly (Step | Reload)[]): void {
     expect(plainly(restarted.deliver(command))).toEqual(plainly(delivery));
     expect(plainly(restarted.actors.context)).toEqual(plainly(floor.actors.context));
   };
-  const passTo = (until: number) => {
-    for (let { due } = floor; due !== undefined && due <= until; { due } = floor) {
-      floor.now = Math.max(floor.now, due);
-      carryOut({ type: "alarm" });
-    }
-    floor.now = until;
-  };
   for (const each of steps) {
-    passTo(floor.now + (each.do === "pass" || each.do === "away" ? each.ms : 1_000));
+    const ms = each.do === "pass" || each.do === "away" ? each.ms : 1_000;
+    floor.pass(ms, 0, () => carryOut({ type: "alarm" }));
     if (each.do === "reload") {
       floor.catalog = catalogOf(each);
       restarted.catalog = floor.catalog;

@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
 import { FloorStage, type LooseCommand } from "../../support/floors/floor-stage.ts";
 import { persistWhole } from "../../support/floors/persisted-floor.ts";
+import { Chance } from "../../support/runner/chance.ts";
 import { minutesOf } from "../../support/schedules/minute-walk.ts";
 
 const MINUTE = 60_000;
@@ -392,11 +393,8 @@ test("a restart keeps the times, and the sessions that wait are in the floor's s
 });
 
 test.each([1, 2, 3])("a year in two time zones loses and doubles no time (seed %d)", (seed) => {
-  let state = seed * 7_919;
-  const random = (below: number) => {
-    state = (state * 1_103_515_245 + 12_345) % 2_147_483_648;
-    return Math.floor((state / 2_147_483_648) * below);
-  };
+  const chance = new Chance(seed);
+  const random = (below: number) => chance.below(below);
   const rules = {
     nights: ["15,30 2 * * *", BERLIN],
     workdays: ["0 7 * * mon-fri", "America/New_York"],
