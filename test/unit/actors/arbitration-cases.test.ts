@@ -20,6 +20,11 @@ const CATALOGS: Readonly<Record<string, Catalog>> = {
   bounded: makeCatalog(queueing, { policy: { ties: "newest", max_paused: 2, max_queued: 1 } }),
   yieldingAtNinety: makeCatalog(withAgent("navigation", { preemption_threshold: 90 })),
   firmVehicle: makeCatalog(withAgent("vehicle", { interruptible: false })),
+  ending: makeCatalog([
+    { name: "first", priority: 50 },
+    { name: "paused", priority: 60, max_pause: "10s" },
+    { name: "idle", priority: 50, idle_timeout: "10s" },
+  ]),
 };
 
 /** By what they show, each with its catalogue if that is not of the examples. */
@@ -99,6 +104,10 @@ const SCENES: Readonly<Record<string, string>> = {
     in reserving
     start m:music; start w:weather; start p:phone; end p; end w; pass 2000
     = A=m`,
+  "of two that end at the same time, the one that asked later ends later, also if the other waits for nobody": `
+    in ending
+    start first; start paused; pause paused; end first; start idle
+    pass 10000 → paused expire archived, idle yield paused`,
   "stopping the floor archives the holder and wakes the next session": `
     start m:music; start p:phone
     stop → p archive archived, m resume active.idle`,
@@ -191,33 +200,4 @@ test("stopping with all archives every competing session, and grants the floor t
   expect(floor.transitions(facts)).toEqual(ends);
   expect(floor.events("arbitration")).toEqual(decisions);
   expect(floor.state("mine")).toBe("paused");
-});
-
-test("an archived session refuses every command that would reactivate it", () => {
-  const floor = stage();
-  floor.create("music");
-  floor.on("music", "archive");
-  for (const verb of ["activate", "resume", "pause", "archive"] as const) {
-    expect(floor.on("music", verb)).toMatchObject({ ok: false, code: "session_archived" });
-  }
-  expect(floor.chat("music", "m1")).toMatchObject({ ok: false, code: "session_archived" });
-  expect(floor.on("music", "abort").ok).toBe(true);
-});
-
-test("of two that end at the same time, the one that asked later ends later, also if the other waits for nobody", () => {
-  const floor = new FloorStage(
-    makeCatalog([
-      { name: "first", priority: 50 },
-      { name: "paused", priority: 60, max_pause: "10s" },
-      { name: "idle", priority: 50, idle_timeout: "10s" },
-    ]),
-  );
-  for (const agentId of ["first", "paused"]) floor.create(agentId);
-  floor.on("paused", "pause");
-  floor.on("first", "archive");
-  floor.create("idle");
-  const ended = floor
-    .factsOf(() => floor.pass(10_000))
-    .flatMap((fact) => (fact.type === "event" && fact.event.type === "session_transition" ? fact.event.sessionId : []));
-  expect(ended).toEqual(["paused", "idle"]);
 });

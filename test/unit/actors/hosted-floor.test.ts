@@ -27,27 +27,6 @@ test("commands that arrive during a commit reach no actor, and share the next co
   expect(stage.store.changes.slice(2).map(({ receipts }) => receipts.length)).toEqual([MAX_BATCH, MAX_BATCH, 3]);
 });
 
-test("commands of one turn of the event loop share the first commit, in the order in which they were sent", async () => {
-  const stage = await openFloor();
-  const titles = ["one", "two", "three"];
-  await Promise.all(titles.map((title) => stage.rename("music", title)));
-  expect(stage.metrics.batches).toEqual([1, 3]);
-  const events = stage.store.changes[1]!.events;
-  expect(events.map(({ json }) => JSON.parse(json).title)).toEqual(titles);
-});
-
-test("no command of a batch is answered before its commit", async () => {
-  const stage = await openFloor();
-  stage.store.hold();
-  let answered = 0;
-  const asked = ["a", "b"].map((title) => stage.rename("music", title).finally(() => answered++));
-  await stage.store.asked(2);
-  await stage.settle();
-  expect(answered).toBe(0);
-  stage.store.release();
-  await Promise.all(asked);
-});
-
 test("each answer has the position of its session's log", async () => {
   const stage = await openFloor();
   const replies = await Promise.all([stage.rename("music", "a"), stage.rename("music", "b")]);

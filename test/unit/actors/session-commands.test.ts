@@ -34,20 +34,26 @@ type Verb = Parameters<FloorStage["on"]>[1];
 type Cell = readonly [verb: Verb, from: keyof typeof STATES, answer: string, after: string, logged: string];
 
 const CELLS: readonly Cell[] = [
-  ["activate", "created", "granted floor_free", "active", "arbitration, created→active.idle activate"],
-  ["activate", "created, in a call", "rejected rejected lower_priority", "created", "arbitration"],
-  ["activate", "created, in a call, of an agent that waits", "queued lower_priority", "created queued", "arbitration"],
-  ["activate", "queued", "queued lower_priority", "created queued", ""],
-  ["activate", "active", "granted already_holder", "active", ""],
-  ["activate", "paused by its user", "granted floor_free", "active", "arbitration, paused→active.idle resume"],
-  ["activate", "preempted, of an agent that waits", "queued lower_priority", "paused by preemption", "arbitration"],
+  ["activate", "created", "granted floor_free 4", "active", "arbitration, created→active.idle activate"],
+  ["activate", "created, in a call", "rejected rejected lower_priority 5", "created", "arbitration"],
+  [
+    "activate",
+    "created, in a call, of an agent that waits",
+    "queued lower_priority 5",
+    "created queued",
+    "arbitration",
+  ],
+  ["activate", "queued", "queued lower_priority 5", "created queued", ""],
+  ["activate", "active", "granted already_holder 3", "active", ""],
+  ["activate", "paused by its user", "granted floor_free 4", "active", "arbitration, paused→active.idle resume"],
+  ["activate", "preempted, of an agent that waits", "queued lower_priority 5", "paused by preemption", "arbitration"],
   ["activate", "archived", "session_archived", "archived", ""],
   ["resume", "created", "illegal_command", "created", ""],
   ["resume", "queued", "illegal_command", "created queued", ""],
-  ["resume", "active", "granted already_holder", "active", ""],
-  ["resume", "paused by its user", "granted floor_free", "active", "arbitration, paused→active.idle resume"],
-  ["resume", "preempted", "rejected rejected lower_priority", "paused by preemption", "arbitration"],
-  ["resume", "preempted, of an agent that waits", "queued lower_priority", "paused by preemption", "arbitration"],
+  ["resume", "active", "granted already_holder 3", "active", ""],
+  ["resume", "paused by its user", "granted floor_free 4", "active", "arbitration, paused→active.idle resume"],
+  ["resume", "preempted", "rejected rejected lower_priority 5", "paused by preemption", "arbitration"],
+  ["resume", "preempted, of an agent that waits", "queued lower_priority 5", "paused by preemption", "arbitration"],
   ["resume", "archived", "session_archived", "archived", ""],
   ["pause", "created", "illegal_command", "created", ""],
   ["pause", "queued", "illegal_command", "created queued", ""],
@@ -63,6 +69,7 @@ const CELLS: readonly Cell[] = [
   ]),
   ["archive", "archived", "session_archived", "archived", ""],
   ["stop", "archived", "", "archived", ""],
+  ["abort", "archived", "", "archived", ""],
 ];
 
 function standing(floor: FloorStage): string {
@@ -77,13 +84,14 @@ test.each(CELLS)("%s of a session that is %s is answered with %j: it is then %j,
   const before = floor.facts.length;
   const reply = floor.on("s", verb);
   const decision = decisionOf(reply);
-  const said = [reply.ok ? undefined : reply.code, decision?.outcome, decision?.reason];
+  const said = [reply.ok ? undefined : reply.code, decision?.outcome, decision?.reason, decision?.rule];
   const events = floor.facts.slice(before).flatMap((fact) => {
     if (fact.type !== "event" || fact.event.sessionId !== "s") return [];
     const { type, data } = fact.event;
     if (type === "arbitration") expect(data).toEqual(decision);
     return type === "session_transition" ? `${data.from}→${data.to} ${data.event}` : type;
   });
+  if (logged === "") expect(floor.facts.slice(before)).toEqual([]);
   expect([said.filter(Boolean).join(" "), standing(floor), events.join(", ")]).toEqual([answer, after, logged]);
   if (reply.ok || reply.code !== "illegal_command") return;
   expect(reply.facts?.["allowed"]).toEqual(expect.arrayContaining(["activate", "archive", "stop", "chat"]));

@@ -6,6 +6,7 @@ import { floorHash } from "../../../src/protocol/internal/hash.ts";
 import { alarmOf } from "../../../src/protocol/internal/run-request.ts";
 import { Armer } from "../../../src/queue/armer.ts";
 import { MemoryQueue } from "../../../src/queue/memory-queue.ts";
+import type { Store } from "../../../src/store/store.ts";
 import { VirtualClock } from "../../support/runner/virtual-clock.ts";
 import { ControlledStore } from "../../support/stores/controlled-store.ts";
 import { DAY, FloorWriter, HOUR } from "../../support/stores/floor-writer.ts";
@@ -17,7 +18,8 @@ const PAGE = 1_000;
 
 /** An armer over a store in memory. Its floors' alarms go off when they come. */
 class ArmerStage {
-  readonly store = new ControlledStore(new MemoryStore());
+  readonly memory = new MemoryStore();
+  readonly store = new ControlledStore(this.memory);
   readonly clock: VirtualClock = new VirtualClock({ settle: () => this.store.idle() });
   readonly queue = new MemoryQueue(this.clock);
   readonly armer: Armer;
@@ -244,19 +246,11 @@ test("while the store or the floor is away, the log has one line a minute about 
   expect(stage.log.lines).toEqual([firing, sweeping]);
   await stage.clock.advance(SWEEP_MS);
   expect(stage.log.lines).toEqual([firing, sweeping, sweeping]);
-});
-
-test("a sweep that fails is followed by another", async () => {
-  const stage = new ArmerStage();
-  await stage.set("u:ann", 0);
-  stage.store.away.add("dueRunRequests");
-  await stage.armer.start();
-  await stage.clock.advance(0);
-  expect(stage.log.lines).toEqual(["run requests and alarms could not be armed; the next sweep retries"]);
-  expect(stage.notQueued).toBe(0);
+  // A sweep that fails is followed by another.
   stage.store.away.clear();
+  stage.failures.length = 0;
   await stage.clock.advance(SWEEP_MS);
-  expect(stage.fired).toEqual(["u:ann"]);
+  expect([stage.fired.length, stage.notQueued]).toEqual([20, 0]);
 });
 
 test("a sweep requested while another reads starts when that one has ended", async () => {
@@ -299,31 +293,13 @@ test.each([1, 3])(
   "%d new catalogues at once give every floor in use that this node serves one event",
   async (count) => {
     const pages: Record<string, string[]> = { held: ["u:a", "u:b", "u:other"], waiting: ["u:c"], idle: ["u:idle"] };
-    const asked: Envelope[] = [];
-    const clock = new VirtualClock();
-    const armer = new Armer({
-      store: {
-        dueRunRequests: async () => [],
-        dueAlarms: async () => [],
-        // One floor per page.
-        listFloors: async ({ state = "idle", after }) => {
-          const left = pages[state]!.filter((id) => after === undefined || id > after);
-          return { floors: left.slice(0, 1).map((floorId) => ({ floorId }) as never), hasMore: left.length > 1 };
-        },
-      },
-      queue: new MemoryQueue(clock),
-      clock,
-      wallNow: () => clock.now(),
-      unansweredCount: () => 0,
-      newId: () => "id",
-      send: async (envelope) => {
-        asked.push(envelope);
-        return { ok: true };
-      },
-      sendTimeoutMs: 5_000,
-      log: new KeptLog(),
-    });
-    onTestFinished(() => armer.stop());
+    const { memory, armer, clock, asked } = new ArmerStage();
+    // One floor per page.
+    const listFloors: Store["listFloors"] = async ({ state = "idle", after }) => {
+      const left = pages[state]!.filter((id) => after === undefined || id > after);
+      return { floors: left.slice(0, 1).map((floorId) => ({ floorId }) as never), hasMore: left.length > 1 };
+    };
+    Object.assign(memory, { listFloors });
     for (let each = 0; each < count; each++) armer.visit((floorId) => floorId !== "u:other");
     await clock.advance(0);
     await armer.stop();
