@@ -31,12 +31,11 @@ const CATALOG = makeCatalog([
   { name: "phone", priority: 90, ...scripted({}) },
 ]);
 
-export interface WorkerOptions {
+export interface WorkerOptions extends Partial<Pick<WorkerSettings, "log" | "tracer">> {
   concurrency?: number;
   /** Default: an owner may use the whole `concurrency`; eight runs may wait for a person, four of them of one owner. */
   places?: Partial<WorkerSettings["limits"]>;
   maxHeld?: number;
-  holdTimeoutMs?: number;
   leaveToOthersMs?: number;
   home?: string;
 }
@@ -62,7 +61,7 @@ export class WorkerUnderTest {
   constructor(
     stage: WorkerStage,
     name: string,
-    { concurrency = 8, places = {}, maxHeld = 50, holdTimeoutMs = 300_000, leaveToOthersMs = 0, home }: WorkerOptions,
+    { concurrency = 8, places = {}, maxHeld = 50, leaveToOthersMs = 0, home, ...settings }: WorkerOptions,
   ) {
     const { floors, bus, agents } = stage;
     const { clock, store } = floors;
@@ -86,11 +85,12 @@ export class WorkerUnderTest {
       sendTimeoutMs: 5_000,
       limits: { total: concurrency, perOwner: concurrency, waiting: 8, waitingPerOwner: 4, ...places },
       maxHeld,
-      holdTimeoutMs,
+      holdTimeoutMs: 300_000,
       leaveToOthersMs,
       home,
       log: this.log,
       metrics,
+      ...settings,
     });
   }
 
@@ -121,6 +121,8 @@ export class WorkerStage {
   readonly floors: HostStage;
   readonly bus: UnreliableBus;
   readonly agents = new Map<string, Agent>();
+  /** The trace of the commits that request runs. */
+  trace: string | undefined;
   readonly #workers: WorkerUnderTest[] = [];
   readonly #armer: Armer;
 
@@ -136,8 +138,10 @@ export class WorkerStage {
       queue: {
         // At least once: every worker gets every run, and the floor decides which one has it.
         add: async (entry) => {
-          if (entry.kind === "alarm") await alarms.add(entry);
-          else await Promise.all(this.#workers.filter((each) => each.isOffered).map(({ queue }) => queue.add(entry)));
+          if (entry.kind === "alarm") return await alarms.add(entry);
+          const traced = this.trace === undefined ? entry : { ...entry, trace: this.trace };
+          const offered = this.#workers.filter((each) => each.isOffered);
+          await Promise.all(offered.map(({ queue }) => queue.add(traced)));
         },
         process: alarms.process.bind(alarms),
         waitingRuns: () => alarms.waitingRuns(),

@@ -3,6 +3,7 @@ import type { AgentId, MessageId, RunId, SessionId } from "../../../src/protocol
 import type { SummaryTask } from "../../../src/protocol/internal/run.ts";
 import type { Message } from "../../../src/protocol/message.ts";
 import { readSummaryWork } from "../../../src/runs/summary-reader.ts";
+import type { Tracer } from "../../../src/shared/ports/tracer.ts";
 import { drive } from "../../support/agents/driver-stage.ts";
 import { finish, Puppet } from "../../support/agents/puppet.ts";
 import { messageOf } from "../../support/agents/run-stage.ts";
@@ -197,6 +198,19 @@ test("a summary occupies no place of a run, and a run no place of a summary", as
   await write();
   expect([await summaryOf("ann"), await summaryOf("bob")]).toEqual([["In short."], ["In short."]]);
   expect(await stage.runRequests()).toHaveLength(1);
+});
+
+test("the span of a summary's run is called summary", async () => {
+  const { stage, talk } = await open();
+  stage.trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+  const begun: string[] = [];
+  const begin: Tracer["begin"] = (_, name, trace = "") => {
+    begun.push(name);
+    return { trace, end: () => {} };
+  };
+  await stage.startWorker({ tracer: { begin } });
+  await talk("ann");
+  expect(begun).toEqual(["run", "summary"]);
 });
 
 test("a summary whose floor does not answer its claim occupies no place of a run", async () => {

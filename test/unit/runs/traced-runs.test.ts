@@ -1,28 +1,65 @@
 import { expect, test } from "vitest";
-import type { Envelope } from "../../../src/protocol/internal/command.ts";
+import { AppError } from "../../../src/protocol/errors.ts";
 import type { SpanAttributes, Tracer } from "../../../src/shared/ports/tracer.ts";
-import { giveAway, RUN_REQUEST, singer, startLoneWorker } from "../../support/nodes/lone-worker.ts";
+import { createLog } from "../../../src/system/log.ts";
+import { finish } from "../../support/agents/puppet.ts";
+import { sing, type WorkerOptions, WorkerStage } from "../../support/nodes/worker-stage.ts";
 
+/** The trace of the commits that request runs, and that of a run's span. */
+const COMMIT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 const RUN = "00-4bf92f3577b34da6a3ce929d0e0e4736-1111111111111111-01";
 
-/** Runs for a minute, and writes a message at the end. */
-const patient = singer(async function* (_, control) {
-  await control.sleep(60_000);
-  yield { type: "text", text: "la" };
-});
-
-/** The asks to the floor, each with its trace. */
-function listen() {
-  const asked: [type: string, trace: string | undefined][] = [];
-  const ask = (envelope: Envelope) => {
-    asked.push([envelope.command.type, envelope.trace]);
-    return giveAway(envelope);
-  };
-  return { asked, ask };
+async function open(options: WorkerOptions) {
+  const stage = await WorkerStage.open();
+  stage.trace = COMMIT;
+  return { stage, worker: await stage.startWorker(options) };
 }
 
+/** Ann's run in its second attempt: a call has ended the first one. */
+async function openSecond(options: WorkerOptions = {}) {
+  const { stage, worker } = await open(options);
+  await sing(stage, "ann", "restless");
+  await stage.ring("ann");
+  await stage.hangUp("ann");
+  const { last } = stage.puppet("restless");
+  expect(last.turn.attempt).toBe(2);
+  return { stage, last, asked: () => worker.asked.map(({ command, trace }) => [command.type, trace]) };
+}
+
+/** A log, and its lines so far. */
+function keepLines() {
+  const lines: object[] = [];
+  return { lines, log: createLog("warn", { write: (text) => void lines.push(JSON.parse(text)) }) };
+}
+
+/** Every log line about this run has these fields. */
+const ABOUT = { floorId: "u:ann", sessionId: "ann", runId: "run-ann", traceId: "4bf92f3577b34da6a3ce929d0e0e4736" };
+
+test.each([
+  ["an agent that failed", new Error("out of tune"), { msg: "an agent failed", err: { message: "out of tune" } }],
+  [
+    "a failure that the user sees, with its code and its cause,",
+    new AppError("provider_unreachable", undefined, { cause: new Error("AI_APICallError 503") }),
+    { msg: "a run failed", code: "provider_unreachable", reason: "AI_APICallError 503" },
+  ],
+])("%s is logged with its floor, session, run and trace", async (_, fault, line) => {
+  const { lines, log } = keepLines();
+  const { stage, last } = await openSecond({ log });
+  last.fail(fault);
+  await stage.clock.advance(0);
+  expect(lines).toMatchObject([{ ...ABOUT, attempt: 2, agentId: "restless", ...line }]);
+});
+
+test("a run that could not be taken is logged with its floor, session, run and trace", async () => {
+  const { lines, log } = keepLines();
+  const { stage, worker } = await open({ log });
+  worker.isCutOff = true;
+  await stage.create("ann");
+  await stage.chat("ann");
+  expect(lines).toMatchObject([{ ...ABOUT, msg: "a run could not be claimed; the worker tries again" }]);
+});
+
 test("a run's span is a child of the commit that requested it, and has its reports as children", async () => {
-  const { asked, ask } = listen();
   const begun: unknown[] = [];
   const ended: SpanAttributes[] = [];
   const tracer: Tracer = {
@@ -31,41 +68,22 @@ test("a run's span is a child of the commit that requested it, and has its repor
       return { trace: RUN, end: (facts) => void ended.push(facts) };
     },
   };
-  const clock = await startLoneWorker({ agent: patient, send: ask, tracer });
-  await clock.advance(61_000);
-  const facts = { "interlock.session.id": "song", "interlock.run.id": "run", "interlock.attempt": 2 };
-  expect(begun).toEqual([["run", "run", RUN_REQUEST.trace, expect.objectContaining(facts)]]);
-  expect(ended).toEqual([{ "interlock.outcome": "done" }]);
-  expect(asked[0]).toEqual(["run.claim", RUN_REQUEST.trace]);
-  const stills = asked.filter(([type]) => type === "run.still");
-  expect(stills.length).toBeGreaterThan(5);
-  // Every try fails.
-  expect(new Set(stills.map(([, trace]) => trace))).toEqual(new Set([undefined]));
-  const reports = asked.filter(([type]) => type === "run.report");
-  expect(new Set(reports.map(([, trace]) => trace))).toEqual(new Set([RUN]));
-});
-
-test("the span of a summary's run is called summary", async () => {
-  const { ask } = listen();
-  const asSummary = async (envelope: Envelope) => {
-    const reply = await ask(envelope);
-    return reply.ok && reply.task ? { ...reply, task: { ...reply.task, purpose: "summary" as const } } : reply;
-  };
-  const begun: string[] = [];
-  const tracer: Tracer = {
-    begin(_, name) {
-      begun.push(name);
-      return { trace: RUN, end: () => {} };
-    },
-  };
-  const clock = await startLoneWorker({ agent: patient, send: asSummary, tracer });
-  await clock.advance(0);
-  expect(begun).toEqual(["summary"]);
+  const { stage, last, asked } = await openSecond({ tracer });
+  await stage.clock.advance(60_000);
+  await finish(stage, last, "la");
+  const facts = { "interlock.session.id": "ann", "interlock.run.id": "run-ann" };
+  const span = (attempt: number) => expect.objectContaining({ ...facts, "interlock.attempt": attempt });
+  expect(begun).toEqual([1, 2].map((attempt) => ["run", "run", COMMIT, span(attempt)]));
+  expect(ended).toEqual([{ "interlock.outcome": "stopped" }, { "interlock.outcome": "done" }]);
+  const tracesOf = (name: string) => asked().flatMap(([type, trace]) => (type === name ? [trace] : []));
+  expect(tracesOf("run.claim")).toEqual([COMMIT, COMMIT]);
+  expect(tracesOf("run.still").length).toBeGreaterThan(5);
+  expect(new Set(tracesOf("run.still"))).toEqual(new Set([undefined]));
+  expect(new Set(tracesOf("run.report"))).toEqual(new Set([RUN]));
 });
 
 test("a worker without tracing passes on the trace that it was given", async () => {
-  const { asked, ask } = listen();
-  const clock = await startLoneWorker({ agent: patient, send: ask });
-  await clock.advance(61_000);
-  expect(asked.at(-1)).toEqual(["run.report", RUN_REQUEST.trace]);
+  const { stage, last, asked } = await openSecond();
+  await finish(stage, last, "la");
+  expect(asked().at(-1)).toEqual(["run.report", COMMIT]);
 });
