@@ -134,6 +134,9 @@ test("an interaction that its agent withdraws ends, the run continues, and a lat
   expect(interactions.map(({ interaction }) => interaction.requestId)).toEqual(["q2"]);
   floor.report("music", "run-m1", 5, { withdrawn: ["q2"] });
   expect(floor.events("interaction_resolved")).toEqual([{ by: "agent" }, { by: "agent" }]);
+  const logged = floor.facts.flatMap((fact) => (fact.type === "event" ? [fact.event] : []));
+  const resolved = logged.filter(({ type }) => type === "interaction_resolved");
+  expect(resolved.map(({ requestId }) => requestId)).toEqual(["q1", "q2"]);
   expect(floor.events("session_transition").at(-1)).toMatchObject({ event: "answer", to: "active.running" });
   expect(answer(floor)).toMatchObject({ code: "interaction_not_found" });
   // Withdrawn again, or after the answer.
