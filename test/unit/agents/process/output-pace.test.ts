@@ -25,20 +25,6 @@ async function* once(...chunks: Buffer[]): AsyncGenerator<Buffer> {
   yield* chunks;
 }
 
-test("lines of a program that come together are read in several iterations of the event loop", async () => {
-  const chunk = Buffer.from("a line\n".repeat(9_000));
-  const iterations = await countIterations(async (note) => {
-    let lines = 0;
-    for await (const { text } of readLines(once(chunk), 1_000)) {
-      expect(text).toBe("a line");
-      lines += 1;
-      note();
-    }
-    expect(lines).toBe(9_000);
-  });
-  expect(Math.max(...iterations)).toBeLessThanOrEqual(MOST_LINES);
-});
-
 test("programs that write at the same time share an iteration of the event loop", async () => {
   const chunk = Buffer.from("a line\n".repeat(3_000));
   const order: string[] = [];
