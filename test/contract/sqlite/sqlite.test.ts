@@ -159,14 +159,6 @@ describe("opening a SQLite file", () => {
     expect(await modes("a", ...files)).toEqual(["755", "600", "600", "600", "600"]);
   });
 
-  test("a database newer than the program is refused, and stays unchanged", async () => {
-    await (await open()).close();
-    execute(file, "PRAGMA user_version = 99");
-    const refusal = expect(open()).rejects;
-    await refusal.toThrow(/interlock\.db has version 99, newer than the \d+ this program knows/);
-    await expect(open()).rejects.toThrow("run a newer Interlock, or restore a backup made before the upgrade");
-  });
-
   test("a database of the first schema is upgraded, and keeps its floors, sessions and run requests", async () => {
     const first = await open();
     const floor = await writeAsFirst(first);
@@ -300,13 +292,6 @@ describe("opening a SQLite file", () => {
     await (await open(file, { startCheckSize: 0 })).close();
     expect(threads.map(({ threadId }) => threadId)).toEqual([-1, -1, -1, -1]);
     expect((await readdir(folder)).sort()).toEqual(["interlock.db", "interlock.db-lock"]);
-  });
-
-  test("a file that could not be opened is not kept locked", async () => {
-    await writeFile(file, "nothing of ours");
-    await expect(open()).rejects.toThrow("not a SQLite database");
-    await writeFile(file, "");
-    await open();
   });
 
   test("`:memory:` is stored in a folder of its own that is gone after closing", async () => {
@@ -577,15 +562,6 @@ describe("the writer's cached rows", () => {
 });
 
 describe("stored data", () => {
-  test("a backup copied while the store is closed opens with everything", async () => {
-    const store = await open();
-    await new FloorWriter(store).write();
-    await store.close();
-    const copy = join(folder, "copy.db");
-    await copyFile(file, copy);
-    expect((await (await open(copy)).loadFloor(ANN))?.version).toBe(1);
-  });
-
   test("no row of the log holds more than 64 KiB", async () => {
     const store = await open();
     const floor = new FloorWriter(store);

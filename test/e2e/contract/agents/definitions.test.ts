@@ -85,16 +85,6 @@ test("a defined agent is listed in its workspace after those of the file, and ca
   expect(await change(outside.id, id)).toMatchObject({ errorCode: "agent_not_found" });
 });
 
-test("a defined agent is separate from an agent of the same name in another workspace", async () => {
-  const [one, other] = [newWorkspace(), newWorkspace()];
-  const first = await define({ workspaceId: one, priority: 10 });
-  const second = await define({ workspaceId: other, priority: 90 });
-  expect(first.id).not.toBe(second.id);
-  const ann = new E2eClient(node);
-  expect((await ann.create("helper", { workspaceId: one })).priority).toBe(10);
-  expect((await ann.create("helper", { workspaceId: other })).priority).toBe(90);
-});
-
 test("a defined agent takes tasks from agents of its workspace's sessions, and from no others", async () => {
   const [ann, workspaceId] = [new E2eClient(node), newWorkspace()];
   await define({ workspaceId });

@@ -120,17 +120,10 @@ test.each<[what: string, file: string | Uint8Array, secret: string | Uint8Array]
 });
 
 const UNFIT = "the secret that tokens are signed with cannot be used: FILE: it";
-const FAULT = "must be the SHA-256 of a key: 64 of 0-9 a-f";
 test.each<[what: string, kind: string, content: string | undefined, error: string]>([
   ["a short secret", "jwt", `${"x".repeat(31)}\n`, `${UNFIT} has 31 bytes; HS256 needs at least 32`],
   ["a long secret", "jwt", "x".repeat(4_097), "it is larger than 4096 bytes"],
   ["a missing secret", "jwt", undefined, "FILE: there is no such file"],
-  [
-    "a faulty file of keys",
-    "keys",
-    "keys:\n  - owner: ann\n    sha256: hunter2\n",
-    `cannot be used\nFILE:3:13 keys[0].sha256: ${FAULT}`,
-  ],
   ["a missing file of keys", "keys", undefined, "FILE:1:1 there is no such file"],
 ])("%s is refused in a sentence when the node starts", async (_, kind, content, error) => {
   const file = content === undefined ? "/nowhere/file" : await writeTemporary("file", content, onTestFinished);
@@ -256,24 +249,6 @@ test("a token cannot be forged with the published key: the public key is not a s
     expect((await judge(token, other)).body.error, token).toBe("The token is not accepted.");
   }
   expect((await judge(await issuer.sign(key, claims), other)).status).toBe(200);
-});
-
-test("a token is unavailable while the keys cannot be fetched, and accepted afterwards", async () => {
-  await using issuer = await TokenIssuer.start();
-  const key = await issuer.makeKey();
-  issuer.publish(key);
-  issuer.isDown = true;
-  const other = await start(issuer);
-  const ann = new Caller(other, await issuer.sign(key, { sub: "ann" }));
-  const answer = await ann.get("/agents");
-  expect([answer.status, answer.body.errorCode]).toEqual([503, "unavailable"]);
-  const away = await ann.stream("/events");
-  expect((await away.end()).at(-1)).toMatchObject({ type: "bye", data: { reason: "overloaded" } });
-  issuer.isDown = false;
-  expect((await ann.get("/agents")).status).toBe(200);
-  issuer.isDown = true;
-  const bob = new Caller(other, await issuer.sign(key, { sub: "bob" }));
-  expect((await bob.get("/agents")).status).toBe(200);
 });
 
 test("a stream ends with its token, reports it, and continues with a new token", async () => {

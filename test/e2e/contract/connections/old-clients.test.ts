@@ -42,17 +42,6 @@ test("a session created without naming a connection sends its events on the conn
   expect((await lost.find("session_created")).sessionId).toBe(named.session.id);
 });
 
-test("more sessions than a connection can carry are created, but those beyond the limit are not bound", async () => {
-  const alone = await startAlone();
-  const stream = await alone.stream("/events");
-  const made: string[] = [];
-  for (let count = 0; count < 9; count += 1) {
-    made.push((await accepted(alone.post("/session/create", { agentId: "music" }))).session.id);
-  }
-  for (const id of made.slice(0, 8)) expect((await stream.find("session_created")).sessionId).toBe(id);
-  expect((await accepted(alone.get(`/session/${made[8]}`))).session.id).toBe(made[8]);
-});
-
 test("an image may be given as a data: URI, whose type then applies", async () => {
   const { ann, id } = await hold(node);
   const images = [

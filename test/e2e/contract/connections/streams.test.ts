@@ -42,19 +42,6 @@ test("every event stream has headers that keep proxies and browsers from bufferi
   }
 });
 
-test("every event stream opens with retry in the frame of its first event, new or resumed", async () => {
-  const { ann, path, epoch } = await withLog(3);
-  for (const each of [path, `${ann.floorPath}/events`, `/events?sessionId=${path.split("/")[2]}`, "/floors/events"]) {
-    const headers = each.startsWith("/events") ? {} : { "Last-Event-ID": `${epoch}.1` };
-    for (const stream of [await node.stream(each), await node.stream(each, headers)]) {
-      await accepted(node.patch(path.replace("/events", ""), { title: "Next" }));
-      await accepted(node.put(`${ann.floorPath}/flags`, {}));
-      await stream.next();
-      expect(stream.frames.slice(0, 2)).toMatchObject([{ kind: "retry", ms: 2000 }, { kind: "event" }]);
-    }
-  }
-});
-
 test("what a stream sends at once has no blank line without data before it, which some clients report as an event", async () => {
   const { ann, id, path, position } = await withLog(3);
   const archived = await withLog(1, ann);
