@@ -161,8 +161,18 @@ describePage("copies of a session", (open) => {
     expect((await ann.see(await shownAfter(page, session.id))).agentId).toBe("general");
   });
 
-  test("all turns from a message on are taken back after one question", async () => {
-    const { ann, session, page } = await openMade(open, talked("hello", "nod", "hello again"));
+  test("all turns from a message on are taken back after one question; a refusal shows the reason where it was requested", async () => {
+    const options = { expected: /409/, locale: "zh-CN" };
+    const { ann, session, page } = await openMade(open, talked("hello", "nod", "hello again"), options);
+    await page.route("**/rollback", (route) => route.continue({ postData: JSON.stringify({ turns: 9 }) }));
+    await page.getByRole("button", { name: "会话的更多操作", exact: true }).click();
+    await page.getByRole("button", { name: "撤回最后一轮", exact: true }).click();
+    const last = page.getByRole("group", { name: /^撤回最后一轮？/ });
+    await last.getByRole("button", { name: "撤回", exact: true }).click();
+    await page.getByRole("alert").getByText("The session has only 3 turns that can be taken back.").waitFor();
+    await page.unroute("**/rollback");
+    await page.getByRole("button", { name: "English" }).click();
+
     const choose = async () => {
       await ofUser(page, "nod").getByRole("button", { name: "More for this message" }).click();
       await page.getByRole("button", { name: "Take back from here on", exact: true }).click();
@@ -184,18 +194,6 @@ describePage("copies of a session", (open) => {
       "Hello there.",
     ]);
     expect(await ann.see(session.id)).toMatchObject({ state: "archived", replacedBy: copy });
-  });
-
-  test("a refused rollback of the last turn shows the reason where it was requested", async () => {
-    const { page } = await openMade(open, talked("hello"), { expected: /409/, locale: "zh-CN" });
-    await page.route("**/rollback", (route) => route.continue({ postData: JSON.stringify({ turns: 9 }) }));
-    await page.getByRole("button", { name: "会话的更多操作", exact: true }).click();
-    await page.getByRole("button", { name: "撤回最后一轮", exact: true }).click();
-    await page
-      .getByRole("group", { name: /^撤回最后一轮？/ })
-      .getByRole("button", { name: "撤回", exact: true })
-      .click();
-    await page.getByRole("alert").getByText("The session has only 1 turns that can be taken back.").waitFor();
   });
 
   test("a session is saved as Markdown, and as lines that can be imported; a broken file is refused with its line", async () => {

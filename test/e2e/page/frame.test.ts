@@ -12,17 +12,7 @@ const node = await startPageNode();
 const connections = async () => JSON.parse((await node.get("/health")).text).connections as number;
 
 describePage("the page's frame", (open) => {
-  test("the page explains floors when no floor is chosen, and opens one by its user's name", async () => {
-    const page = await open(node.url);
-    await connected(page);
-    await page.getByRole("main").getByLabel("User").fill("zoë / left");
-    await page.getByRole("main").getByRole("button", { name: "Open", exact: true }).click();
-    await page.getByRole("heading", { name: "zoë / left", exact: true }).waitFor();
-    const { agents } = (await node.get("/agents")).body;
-    for (const { name } of agents) await page.getByRole("button", { name, exact: false }).first().waitFor();
-  });
-
-  test("the page has its bar before its script has been read, and only once", async () => {
+  test("the page has its bar before its script has been read, and only once; it explains floors when no floor is chosen, and opens one by its user's name", async () => {
     const page = await open(node.url, { expected: /ERR_FAILED/ });
     await page.route("**/*.js", (route) => route.abort());
     await page.reload();
@@ -33,6 +23,11 @@ describePage("the page's frame", (open) => {
     await page.reload();
     await connected(page);
     await expect.poll(() => bar.count()).toBe(1);
+    await page.getByRole("main").getByLabel("User").fill("zoë / left");
+    await page.getByRole("main").getByRole("button", { name: "Open", exact: true }).click();
+    await page.getByRole("heading", { name: "zoë / left", exact: true }).waitFor();
+    const { agents } = (await node.get("/agents")).body;
+    for (const { name } of agents) await page.getByRole("button", { name, exact: false }).first().waitFor();
   });
 
   test("the page lists its keys, and obeys them while no field has the focus", async () => {

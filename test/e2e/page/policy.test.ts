@@ -75,9 +75,11 @@ describePage("the policy view", (open) => {
     await page.getByRole("row", { name: "music 20 refused refused ducks -14 dB" }).waitFor();
   });
 
-  test("the last hour of a floor is played with another catalogue: lanes, differences with their stories, and agents", async () => {
-    const page = await open(`${node.url}/#/policy/${floor}`, { viewport: { width: 1280, height: 800 } });
-    await replayByKeys(page, BENEATH, "What would an edited copy change?");
+  test("the last hour of a floor is played with another catalogue: lanes, differences with their stories, and agents; that nothing changes or happened, and faults, are told in a sentence", async () => {
+    const viewport = { width: 1280, height: 800 };
+    const page = await open(`${node.url}/#/policy/${floor}`, { viewport, expected: /400/ });
+    const field = "What would an edited copy change?";
+    await replayByKeys(page, BENEATH, field);
     await page.getByRole("main").getByText("1 thing becomes otherwise.").waitFor();
     expect(await page.getByRole("img", { name: /^2 sessions over time/ }).count()).toBe(2);
     const [before, after] = [
@@ -97,12 +99,8 @@ describePage("the policy view", (open) => {
     expect(page.url()).toMatch(/timeline\/.*at=\d+/);
     await page.goBack();
     // The text is kept.
-    await expect.poll(() => page.getByLabel("What would an edited copy change?").inputValue()).toBe(BENEATH);
-  });
+    await expect.poll(() => page.getByLabel(field).inputValue()).toBe(BENEATH);
 
-  test("a catalogue that changes nothing, one with faults, and a floor without events are told in a sentence", async () => {
-    const page = await open(`${node.url}/#/policy/${floor}`, { expected: /400/ });
-    const field = "What would an edited copy change?";
     await replayByKeys(page, catalogue(E2E_AGENTS), field);
     await page.getByRole("main").getByText("Nothing is otherwise.").waitFor();
     await replayByKeys(page, "agents: [{ name: a, priority: 101 }]", field);

@@ -296,7 +296,7 @@ describePage("the session view", (open) => {
     await page.getByText("租约剩余 1 天", { exact: true }).waitFor();
   });
 
-  test("a session that waits for its time says when it asks and takes no messages, and asks while the page is open", async () => {
+  test("a session that waits for its time says when it asks and takes no messages, and asks while the page is open; one that was asked for in all zones names them", async () => {
     const user = new E2eClient(node);
     const morning = { every: "0 7 * * mon-fri", timezone: "Europe/Berlin", content: "Good morning!" };
     const series = (await accepted(user.askToCreate({ agentId: "general", title: "Briefing", ...morning }))).session;
@@ -316,6 +316,12 @@ describePage("the session view", (open) => {
     await messagesOn(page).getByText("You said: Good morning!").waitFor();
     await page.getByLabel("Say something").waitFor();
     await facts.getByText("0 7 * * mon-fri").waitFor({ state: "detached" });
+    const house = new E2eClient(node);
+    await house.hold("general");
+    await house.hold("general", { zone: "attic" });
+    await page.goto(addressOf(node, "session", await house.create("phone", { zone: "*" })));
+    await facts.getByText("Asked in zones").waitFor();
+    await facts.getByText("—, attic", { exact: true }).waitFor();
   });
 
   test("a session is renamed, archived, and found again by its words, in the archive too; without modes it shows none, and a series that is archived asks no more", async () => {
@@ -375,17 +381,6 @@ describePage("the session view", (open) => {
     await page.keyboard.press("Escape");
     await sheet.waitFor({ state: "hidden" });
     await hasFocus(opener);
-  });
-
-  test("the facts of a session that was asked for in all zones name them", async () => {
-    const house = new E2eClient(node);
-    await house.hold("general");
-    await house.hold("general", { zone: "attic" });
-    const { session } = await accepted(house.askToCreate({ agentId: "phone", zone: "*" }));
-    const page = await open(addressOf(node, "session", session), { viewport: { width: 1920, height: 1080 } });
-    const facts = page.getByRole("region", { name: "Facts" });
-    await facts.getByText("Asked in zones").waitFor();
-    await facts.getByText("—, attic", { exact: true }).waitFor();
   });
 
   test("a saved log shows conversations and floors at every moment, from the file alone", async () => {

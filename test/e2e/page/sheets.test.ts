@@ -30,7 +30,7 @@ async function expectNoAxeFaults(page: Page): Promise<void> {
 }
 
 describePage("the panels beside the floor", (open) => {
-  test("on a phone the newest decision is a line that opens a sheet of all; Escape or a press outside closes it", async () => {
+  test("on a phone the newest decision is a line that opens a sheet of all, which Escape or a press outside closes; the sessions and their search are a sheet, from which one is opened", async () => {
     const page = await open(address, PHONE);
     const opener = page.getByRole("button", { name: /^Decisions Chat \(10\) was refused/ });
     await opener.tap();
@@ -52,22 +52,19 @@ describePage("the panels beside the floor", (open) => {
     await sheet.getByRole("button", { name: "Close", exact: true }).tap();
     await gone(sheet);
     await hasFocus(opener);
-  });
 
-  test("on a phone the sessions and their search are a sheet, from which one is opened", async () => {
-    const page = await open(address, PHONE);
     await page.getByRole("article", { name: "Music: paused" }).waitFor();
     expect(await page.getByRole("searchbox").count()).toBe(0);
     await page.getByRole("button", { name: "Sessions", exact: true }).tap();
-    const sheet = page.getByRole("dialog", { name: "Sessions", exact: true });
-    await sheet.getByRole("link", { name: /^a call/ }).waitFor();
-    await sheet.getByRole("searchbox").fill("songs");
-    await gone(sheet.getByRole("link", { name: /^a call/ }));
+    const sessions = page.getByRole("dialog", { name: "Sessions", exact: true });
+    await sessions.getByRole("link", { name: /^a call/ }).waitFor();
+    await sessions.getByRole("searchbox").fill("songs");
+    await gone(sessions.getByRole("link", { name: /^a call/ }));
     await expectNoAxeFaults(page);
-    await sheet.getByRole("link", { name: /^songs/ }).tap();
+    await sessions.getByRole("link", { name: /^songs/ }).tap();
     await page.waitForURL(new RegExp(`#/session/.*/${music.id}`));
     await page.getByRole("heading", { name: "songs", exact: true }).waitFor();
-    await gone(sheet);
+    await gone(sessions);
   });
 
   test("on a phone an empty floor is followed by the agents, in the focus order too, with the decisions at the bottom", async () => {
