@@ -85,8 +85,8 @@ test("a fork leaves out waiting turns and an unfinished message; a waiting one e
   expect((await refused(resend("nothing"))).errorCode).toBe("not_found");
 });
 
-/** A session that is told three messages at once; the turn under way is aborted, and the others follow. */
-async function threeAtOnce() {
+test("copies keep the replies of each turn that they keep, also of turns that waited for others", async () => {
+  // Three messages at once; the turn under way is aborted, and the others follow.
   const { ann, id } = await hold(node, "stacker");
   const stream = await ann.follow(id);
   await accepted(ann.say(id, "play", { id: "u0" }));
@@ -97,20 +97,14 @@ async function threeAtOnce() {
   await stream.until(({ type, data }) => type === "complete" && data["runId"] === runId);
   const messages = await ann.messages(id);
   expect(messages.map(({ role }) => role).join(" ")).toBe("user user user assistant assistant assistant");
-  return { ann, id, messages, played: [`user: play`, `assistant: ${messages[3]!.content}`] };
-}
-
-const HELLO = ["user: hello 1", "assistant: Hello there."];
-
-test("copies keep the replies of each turn that they keep, also of turns that waited for others", async () => {
-  const { ann, id, messages, played } = await threeAtOnce();
+  const played = ["user: play", `assistant: ${messages[3]!.content}`];
   const copyUpTo = async (messageId?: string) => {
     const { session } = await accepted(node.post(`/session/${id}/fork`, { messageId }));
     return said(await ann.messages(session.id));
   };
-  expect(await copyUpTo()).toEqual([...played, ...HELLO, "user: hello 2", "assistant: Hello there."]);
+  expect(await copyUpTo()).toEqual([...played, ...ONE, "user: hello 2", "assistant: Hello there."]);
   expect(await copyUpTo("u1")).toEqual([...played, "user: hello 1"]);
-  expect(await copyUpTo(messages[4]!.id)).toEqual([...played, ...HELLO]);
+  expect(await copyUpTo(messages[4]!.id)).toEqual([...played, ...ONE]);
   const { bytes } = await node.get(`/session/${id}/export?format=md`);
   const lines = bytes.toString().split("\n");
   expect(lines.filter((line) => /^(play|hello|Hello)/.test(line))).toEqual([
@@ -118,11 +112,11 @@ test("copies keep the replies of each turn that they keep, also of turns that wa
   ]);
   await accepted(ann.on(id, "pause"));
   const edit = await accepted(node.post(`/session/${id}/messages/u2/edit`, { content: "nod" }));
-  expect(said(await ann.messages(edit.sessionId)).slice(0, 5)).toEqual([...played, ...HELLO, "user: nod"]);
+  expect(said(await ann.messages(edit.sessionId)).slice(0, 5)).toEqual([...played, ...ONE, "user: nod"]);
   const { body } = await node.get(`/session/rollback-points?sessionId=${id}`);
   expect(body).toMatchObject({ points: [{ messageIndex: 0 }, { messageIndex: 2 }, { messageIndex: 4 }] });
   const { session } = await accepted(node.post(`/session/${id}/rollback`, { turns: 1 }));
-  expect(said(await ann.messages(session.id))).toEqual([...played, ...HELLO]);
+  expect(said(await ann.messages(session.id))).toEqual([...played, ...ONE]);
 });
 
 test("a fork of an unknown message or session is not found, and leaves nothing", async () => {

@@ -82,8 +82,8 @@ describe("a session whose run writes", () => {
 });
 
 /** A session whose agent writes, and the text that its reader received: less than one report. */
-async function listen() {
-  const { ann, id } = await hold(node, "talker");
+async function listen(agentId = "talker") {
+  const { ann, id } = await hold(node, agentId);
   const stream = await ann.follow(id);
   const { runId } = await accepted(ann.say(id, "count"));
   const deltas: StreamEvent[] = [];
@@ -137,12 +137,7 @@ test.each<[string, (ann: E2eClient, id: string) => Promise<unknown>]>([
 });
 
 test("text that readers received is kept after a preemption of an agent that does not hold, whose turn then begins again", async () => {
-  const { ann, id } = await hold(node, "restless");
-  const stream = await ann.follow(id);
-  const { runId } = await accepted(ann.say(id, "count"));
-  const first = await stream.find("delta");
-  const messageId = String(first.data["messageId"]);
-  while (textOf(stream, messageId).length < "tick ".length * 4) await stream.find("delta");
+  const { ann, id, stream, runId, messageId } = await listen("restless");
   const phone = await ann.hold("phone");
   const { data } = await keptMessage(stream, messageId);
   expect(data).toMatchObject({ status: "interrupted", runId });

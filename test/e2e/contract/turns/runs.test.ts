@@ -70,12 +70,10 @@ test("a run that its agent does not hold waits for the floor, and says why it be
 
 test("a failed run is listed with its code and the provider's sentence, also of an archived session and after a later turn", async () => {
   const ann = new E2eClient(node);
+  const turn = async (id: string, content: string) => (await ann.talk(id, content)).at(-1)!.data.runId;
   const fail = async (content: string) => {
     const { id } = await ann.hold("general");
-    const stream = await ann.follow(id);
-    const { runId } = await accepted(ann.say(id, content));
-    await stream.until("complete");
-    return { id, runId };
+    return { id, runId: await turn(id, content) };
   };
   const first = await fail("offline");
   await accepted(ann.on(first.id, "archive"));
@@ -90,13 +88,7 @@ test("a failed run is listed with its code and the provider's sentence, also of 
     state: "failed",
     failure: { errorCode: "provider_unreachable", message: expect.stringMatching(/./), at: failed[1]!.at },
   });
-  const stream = await ann.follow(second.id);
-  const turn = async (content: string) => {
-    const { runId } = await accepted(ann.say(second.id, content));
-    await stream.until(({ type, data }) => type === "complete" && data["runId"] === runId);
-    return runId;
-  };
-  await turn("nod");
+  await turn(second.id, "nod");
   const later = await runsOf(ann, "&state=failed");
   expect(later.map(({ id, isFollowed }) => [id, isFollowed])).toEqual([
     [second.runId, true],
@@ -104,7 +96,7 @@ test("a failed run is listed with its code and the provider's sentence, also of 
   ]);
   expect(later[0]!.failure).toEqual(failed[0]!.failure);
   expect((await ann.see(second.id)).failure).toBeUndefined();
-  const again = await turn("offline");
+  const again = await turn(second.id, "offline");
   expect((await runsOf(ann, "&state=failed")).map(({ id }) => id)).toEqual([again, first.runId]);
   await accepted(node.delete(`/session/${second.id}`));
   expect((await runsOf(ann, "&state=failed")).map(({ id }) => id)).toEqual([first.runId]);
