@@ -17,14 +17,10 @@ export class Trace {
     this.#lines.push([this.#clock.now() - this.#beganAt, who, what]);
   }
 
-  get length(): number {
-    return this.#lines.length;
-  }
-
   /** The last lines, for a report. */
   last(count: number): string {
     return this.#lines
-      .slice(Math.max(0, this.#lines.length - count))
+      .slice(-count)
       .map(([at, who, what]) => `${(at / 1_000).toFixed(3).padStart(9)}  ${who.padEnd(8)} ${wordsOf(what)}`)
       .join("\n");
   }

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { create } from "../../support/clients/node-client.ts";
 import { SessionReader } from "../../support/clients/session-reader.ts";
 import type { ChildServer } from "../../support/nodes/child-server.ts";
 import { Cluster, describeClusters } from "../../support/nodes/cluster.ts";
@@ -10,11 +11,9 @@ const LEASE_MS = 2_000;
 const FLOORS = 4;
 
 describeClusters("participants of several nodes", (servers) => {
-  async function create(gateway: ChildServer, id: string, activate: boolean): Promise<SessionReader> {
-    const wanted = { id, agentId: "music", userId: id, activate };
-    // A floor of an orchestrator that has just died answers when another one owns it.
-    const ask = async () => (await gateway.post("/session/create", wanted, `create-${id}`)).status;
-    await expect.poll(ask).toBe(200);
+  /** A floor of an orchestrator that has just died answers when another one owns it. */
+  async function read(gateway: ChildServer, id: string, activate: boolean): Promise<SessionReader> {
+    await create(gateway, id, "music", { activate });
     return await SessionReader.of(gateway, id);
   }
 
@@ -32,14 +31,14 @@ describeClusters("participants of several nodes", (servers) => {
     const ids = Array.from({ length: FLOORS }, (_, index) => `living-${index}`);
     const living = new Map<string, SessionReader>();
     for (const id of ids) {
-      living.set(id, await create(gateway, id, false));
+      living.set(id, await read(gateway, id, false));
       await Player.start(gateway.url, id, LEASE_MS);
       // Its lease starts now.
       expect((await gateway.post(`/session/${id}/activate`)).status).toBe(200);
     }
     /** A session without a participant lapses. By then the others would have lapsed, too, without heartbeats. */
     const watchOneDie = async (id: string) => {
-      const dead = await create(gateway, id, true);
+      const dead = await read(gateway, id, true);
       await dead.until(() => moves(dead, id).at(-1)?.to === "paused");
       expect(moves(dead, id).at(-1)).toMatchObject({ event: "yield", reason: "lease_expired" });
     };

@@ -1,7 +1,8 @@
 import { connect, createServer } from "node:net";
-import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { beforeAll, expect, onTestFinished, test } from "vitest";
 import type { ChildServer } from "../../support/nodes/child-server.ts";
 import { Cluster, type ClusterServers, describeClusters } from "../../support/nodes/cluster.ts";
+import { atEndOfSuite } from "../../support/runner/at-end-of-suite.ts";
 import { within } from "../../support/runner/within.ts";
 import { freePort } from "../../support/servers/free-port.ts";
 
@@ -13,14 +14,13 @@ const withPassword = (address: string, password: string) => {
   return url.href;
 };
 
-const closing: (() => Promise<void>)[] = [];
-const atEnd = (close: () => Promise<void>) => void closing.push(close);
+type SettingsOf = (servers: ClusterServers, atEnd: ReturnType<typeof atEndOfSuite>) => Promise<Record<string, string>>;
 
 /**
  * Settings that contradict each other or that cannot be met, and their error on stderr: one sentence that names the
  * setting.
  */
-const CASES: [name: string, settings: (servers: ClusterServers) => Promise<Record<string, string>>, says: RegExp][] = [
+const CASES: [name: string, settings: SettingsOf, says: RegExp][] = [
   [
     "an unreachable PostgreSQL",
     async () => ({ INTERLOCK_STORE: `postgres://ann:${SECRET}@127.0.0.1:${await freePort()}/floors` }),
@@ -43,7 +43,7 @@ const CASES: [name: string, settings: (servers: ClusterServers) => Promise<Recor
   ],
   [
     "a Redis that wants another password",
-    async ({ startRedis }) => {
+    async ({ startRedis }, atEnd) => {
       const guarded = await startRedis({ password: "another" });
       atEnd(() => guarded.stop());
       return { INTERLOCK_BUS: withPassword(guarded.url, SECRET) };
@@ -71,6 +71,7 @@ describeClusters("the start of a node in a cluster", (servers) => {
     return node.stderr.replace(/^\{.*\n/gm, "").trim();
   }
 
+  const atEnd = atEndOfSuite();
   const refused = new Map<string, ChildServer>();
   let cluster: Cluster;
 
@@ -78,10 +79,7 @@ describeClusters("the start of a node in a cluster", (servers) => {
     cluster = await Cluster.make(servers, { catalog: { agents: [{ name: "general" }] }, atEnd });
     const roles = ["gateway", "orchestrator", "worker"] as const;
     // All at once, because most of their time they wait.
-    for (const [name, settingsOf] of CASES) refused.set(name, cluster.begin(roles, await settingsOf(servers)));
-  });
-  afterAll(async () => {
-    for (const close of closing.reverse()) await close();
+    for (const [name, settingsOf] of CASES) refused.set(name, cluster.begin(roles, await settingsOf(servers, atEnd)));
   });
 
   test.each(CASES)("a node does not start with %s", async (name, _, says) => {

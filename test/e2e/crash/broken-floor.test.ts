@@ -19,15 +19,6 @@ function tamper(installation: Installation, sql: string, ...values: string[]): v
   db.close();
 }
 
-function snapshotOf(installation: Installation, floorId: string): string {
-  const db = new DatabaseSync(installation.file, { readOnly: true });
-  const row = db.prepare("SELECT snapshot FROM floors WHERE id = ?").get(floorId) as { snapshot: string };
-  db.close();
-  return row.snapshot;
-}
-
-/** Users whose floors' snapshots are broken, and what they are replaced by. */
-let broken: string[];
 let installation: Installation;
 /** The node on the damaged file. */
 let second: ChildServer;
@@ -37,7 +28,7 @@ beforeTries(async () => {
   installation = await makeInstallation(CATALOG, {}, atEnd);
   installation.leaveUnchecked();
   const first = await installation.start();
-  for (const userId of ["text", "alien", "hollow", "removed", "children", "well"]) {
+  for (const userId of ["text", "well"]) {
     const body = { id: userId, agentId: "singer", userId, activate: true };
     expect((await first.post("/session/create", body)).status).toBe(200);
     await first.post("/message", { type: "chat", sessionId: userId, content: "go" });
@@ -46,40 +37,24 @@ beforeTries(async () => {
   await first.post("/session/holder/activate");
   await first.kill();
 
-  const whole = JSON.parse(snapshotOf(installation, "u:well"));
-  const snapshots: Record<string, unknown> = {
-    text: "this is no JSON",
-    alien: { ...whole, machine: "toaster" },
-    hollow: { ...whole, actors: {} },
-    // A state that a later release removed.
-    removed: { ...whole, actors: { ...whole.actors, value: "levitating" } },
-    children: { ...whole, actors: { ...whole.actors, children: { well: { snapshot: "?", src: "session" } } } },
-  };
-  for (const [userId, snapshot] of Object.entries(snapshots)) {
-    const text = typeof snapshot === "string" ? snapshot : JSON.stringify(snapshot);
-    tamper(installation, "UPDATE floors SET snapshot = ? WHERE id = ?", text, `u:${userId}`);
-  }
-  broken = Object.keys(snapshots);
+  tamper(installation, "UPDATE floors SET snapshot = ? WHERE id = ?", "this is no JSON", "u:text");
   tamper(installation, "UPDATE sessions SET memory = ? WHERE id = ?", "{", "broken");
   second = await installation.start();
 });
 
-test("floors whose rows are broken or foreign are out of order, and no other floor is", async () => {
-  for (const userId of broken) {
-    const answer = await second.post(`/session/${userId}/pause`);
-    expect(answer, userId).toMatchObject({ status: 500, body: { errorCode: "internal" } });
-    // The cause is not sent to clients.
-    expect(JSON.stringify(answer.body)).not.toMatch(/snapshot|JSON|machine/i);
-    // Its stored data can still be read.
-    expect((await second.ask("GET", `/session/${userId}`)).body.session.state).toBe("active");
-    const stream = await EventStream.open(`${second.url}/session/${userId}/events`);
-    onTestFinished(() => stream.cut());
-    await stream.next("message");
-  }
+test("a floor whose row is broken is out of order, and no other floor is", async () => {
+  const answer = await second.post("/session/text/pause");
+  expect(answer).toMatchObject({ status: 500, body: { errorCode: "internal" } });
+  // The cause is not sent to clients.
+  expect(JSON.stringify(answer.body)).not.toMatch(/snapshot|JSON|machine/i);
+  // Its stored data can still be read.
+  expect((await second.ask("GET", "/session/text")).body.session.state).toBe("active");
+  const kept = await EventStream.open(`${second.url}/session/text/events`);
+  onTestFinished(() => kept.cut());
+  await kept.next("message");
   const logged = () => second.log.filter(({ msg }) => msg === "a command broke its floor");
-  const floors = () => new Set(logged().map(({ floorId }) => floorId));
-  await expect.poll(floors).toEqual(new Set(broken.map((id) => `u:${id}`)));
-  expect(await second.metric('interlock_floors_broken_total{what="snapshot"}')).toBeGreaterThanOrEqual(5);
+  await expect.poll(() => new Set(logged().map(({ floorId }) => floorId))).toEqual(new Set(["u:text"]));
+  expect(await second.metric('interlock_floors_broken_total{what="snapshot"}')).toBeGreaterThanOrEqual(1);
 
   // Other floors work: an older one, whose run continues, and a new one.
   const stream = await EventStream.open(`${second.url}/session/well/events`);

@@ -175,8 +175,6 @@ export class WorldDevice implements Member {
   readonly will: { topic: string; payload: string };
   playing: "playing" | "paused" | "stopped" = "stopped";
   volume = 60;
-  /** What its user has set. */
-  own = 60;
   isOff = false;
   readonly #broker: WorldBroker;
 

@@ -1,4 +1,3 @@
-import { onTestFinished } from "vitest";
 import type { ConnectionId } from "../../../src/protocol/ids.ts";
 import { parseConnectionPosition } from "../../../src/protocol/position.ts";
 import type { Store } from "../../../src/store/store.ts";
@@ -24,9 +23,7 @@ export async function place(replace: (store: Store) => Partial<Store> = () => ({
 
   /** A client's connection, and what the client knows of its sessions. */
   async function connect(query = "", starts: Record<string, number> = {}) {
-    const reader = new SessionReader(`${url}/events${query}`, new Transcript(starts));
-    onTestFinished(() => reader.close());
-    await reader.open();
+    const reader = await SessionReader.at(stage, `/events${query}`, new Transcript(starts));
     return { reader, connectionId: await idOf(reader) };
   }
 
