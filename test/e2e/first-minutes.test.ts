@@ -2,8 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import type { AddressInfo } from "node:net";
-import { createServer } from "node:net";
+import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -14,6 +13,7 @@ import { endingOf, runHere } from "../support/clients/command-line.ts";
 import { CLI } from "../support/nodes/cli.ts";
 import { NodeUnderTest } from "../support/nodes/node-under-test.ts";
 import { freePort } from "../support/servers/free-port.ts";
+import { listen } from "../support/servers/listen.ts";
 
 /** What a user starts. It starts the sources, which takes longer than the built program. */
 const ENTRY = fileURLToPath(new URL("../../bin/interlock.js", import.meta.url));
@@ -134,10 +134,7 @@ describe("a mistake", () => {
   });
 
   test("a port in use, or an address of another machine, is reported with the remedy", async () => {
-    const other = createServer().listen(0, "127.0.0.1");
-    onTestFinished(() => void other.close());
-    await once(other, "listening");
-    const { port } = other.address() as AddressInfo;
+    const port = await listen(createServer());
     const used = await endingOf(begin(["serve", "--port", String(port)]));
     expect(used).toMatchObject({ code: 1, stdout: "" });
     expect(used.stderr).toBe(

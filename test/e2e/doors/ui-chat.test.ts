@@ -59,6 +59,14 @@ async function until(isSo: () => boolean): Promise<void> {
   while (!isSo()) await new Promise((resolve) => setImmediate(resolve));
 }
 
+/** A new chat whose first message is being answered. */
+async function begin(name: string, text: string, fields: object = {}) {
+  const chat = open(name, fields);
+  const sending = chat.sendMessage({ text });
+  await until(() => chat.text !== "");
+  return { chat, sending };
+}
+
 const conversation = async (id: string) => (await node.messages(id)).map(({ content }) => content);
 const see = async (id: string) => (await accepted(node.get(`/session/${id}`))).session;
 
@@ -159,9 +167,7 @@ test("a regenerated or edited message may be any message of the chat, even one f
 
 test("a regenerated or edited message ends the reply in progress, and can be resumed and aborted by the chat's id", async () => {
   const ann = new E2eClient(node);
-  const chat = open("under-way", { userId: ann.userId });
-  const sending = chat.sendMessage({ text: "play" });
-  await until(() => chat.text !== "");
+  const { chat, sending } = await begin("under-way", "play", { userId: ann.userId });
   await chat.stop();
   await sending;
   const former = chat.lastMessage!.id;
@@ -470,9 +476,7 @@ test("a lost connection without a reply in progress resumes nothing", async () =
 });
 
 test("a lost connection does not end the reply; a request does", async () => {
-  const chat = open("ended");
-  const sending = chat.sendMessage({ text: "play" });
-  await until(() => chat.text !== "");
+  const { chat, sending } = await begin("ended", "play");
   expect(await accepted(node.delete(`/api/chat/${chat.id}/stream`))).toEqual({ success: true, aborted: true });
   await sending;
   expect(chat.text).toBe("♪ ");
@@ -491,9 +495,7 @@ test("a refused floor is a typed part with a sentence to speak, and the error of
 
 test("a chat that is stopped goes on where its agent takes a turn while it works, and reads why it does not", async () => {
   const said = async (agentId: string) => {
-    const chat = open("stopped", { agentId });
-    const sending = chat.sendMessage({ text: "count" });
-    await until(() => chat.text !== "");
+    const { chat, sending } = await begin("stopped", "count", { agentId });
     await chat.stop();
     await sending;
     await chat.sendMessage({ text: "nod" });

@@ -1,8 +1,8 @@
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { EventStream } from "../../support/clients/event-stream.ts";
 import { create, messagesOf, say } from "../../support/clients/node-client.ts";
 import { SessionReader } from "../../support/clients/session-reader.ts";
-import { type ChildServer, makeInstallation } from "../../support/nodes/child-server.ts";
+import { makeInstallation } from "../../support/nodes/child-server.ts";
 
 const SONG = Array.from({ length: 24 }, (_, n) => `la${n} `);
 const catalogOf = (song: object) => ({
@@ -17,18 +17,14 @@ const LASTING = catalogOf({ say: ["la0 la1 la2 ", ...SONG.slice(3)], delay: "1h"
 /** So many that their ends are spread over time. */
 const STREAMS = 120;
 
-async function open(server: ChildServer, path: string): Promise<EventStream> {
-  const stream = await EventStream.open(`${server.url}${path}`);
-  onTestFinished(() => stream.cut());
-  return stream;
-}
-
 test("a stopping node disconnects its readers one by one, and exits with code 0", async () => {
   const installation = await makeInstallation(CATALOG, { INTERLOCK_DRAIN: "4s" });
   const server = await installation.start();
   await create(server, "a", "phone", { userId: "ann" });
   const paths = ["/events", "/session/a/events", "/floor/u%3Aann/events"];
-  const streams = await Promise.all(Array.from({ length: STREAMS }, (_, n) => open(server, paths[n % 3]!)));
+  const streams = await Promise.all(
+    Array.from({ length: STREAMS }, (_, n) => EventStream.during(`${server.url}${paths[n % 3]}`)),
+  );
   for (const stream of streams)
     await stream.until(({ position, events }) => position !== undefined || events.length > 0);
 

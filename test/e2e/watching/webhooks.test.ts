@@ -1,7 +1,5 @@
-import { once } from "node:events";
 import { rename, writeFile } from "node:fs/promises";
 import { createServer } from "node:https";
-import type { AddressInfo } from "node:net";
 import { dirname, join } from "node:path";
 import { afterAll, expect, onTestFinished, test } from "vitest";
 import { writeTemporary } from "../../support/clients/callers.ts";
@@ -13,6 +11,7 @@ import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 import { testWith } from "../../support/programs/suites.ts";
 import { makeCertificate } from "../../support/servers/certificate.ts";
 import { HookReceiver, SECRET, verified, webhooksFile } from "../../support/servers/hook-receiver.ts";
+import { listen } from "../../support/servers/listen.ts";
 import type { Answer } from "../../support/servers/small-server.ts";
 
 const TYPES = [
@@ -257,10 +256,8 @@ testWith(
     const server = createServer({ key: certificate.key, cert: certificate.text }, (request, response) => {
       heard.push(String(request.headers["webhook-id"]));
       response.writeHead(204).end();
-    }).listen(0, "127.0.0.1");
-    onTestFinished(() => void server.close());
-    await once(server, "listening");
-    const { port } = server.address() as AddressInfo;
+    });
+    const port = await listen(server);
     await writeFile(file, webhooksFile([{ name: "tls", url: `https://localhost:${port}/`, types: TYPES }]));
     const tests = async (settings: Record<string, string>) => {
       const child = await ChildServer.start({

@@ -1,4 +1,5 @@
 import { type ClientRequest, get, type IncomingHttpHeaders, type IncomingMessage } from "node:http";
+import { onTestFinished } from "vitest";
 import { FrameReader, type StreamEvent, type StreamFrame } from "./frame-reader.ts";
 
 /** A client of event streams that checks the protocol: any deviation fails the test that waits for the stream. */
@@ -35,6 +36,13 @@ export class EventStream {
   static async open(url: string, headers: Record<string, string> = {}): Promise<EventStream> {
     const stream = EventStream.begin(url, headers);
     await stream.#opened.promise;
+    return stream;
+  }
+
+  /** The same, until the test ends. */
+  static async during(url: string, headers: Record<string, string> = {}): Promise<EventStream> {
+    const stream = await EventStream.open(url, headers);
+    onTestFinished(() => stream.cut());
     return stream;
   }
 

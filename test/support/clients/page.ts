@@ -6,11 +6,6 @@ import { Transcript } from "./transcript.ts";
 export interface PageOptions {
   /** Whether a message may have this text, at some moment or at its end. */
   mayBeSaid: (text: string) => boolean;
-  /**
-   * The floor of a session, because two active sessions are a fault only on the same floor. Default: the same floor for
-   * all.
-   */
-  floorOf?: (sessionId: string) => string;
   /** The places after which the logs of some sessions start. */
   starts?: Record<string, number>;
 }
@@ -23,41 +18,26 @@ export class Page {
   readonly faults: string[] = [];
   /** How often the stream was opened. */
   opens = 0;
-  readonly #transcripts = new Map<string, Transcript>();
-  readonly #floorOf: (sessionId: string) => string;
-  readonly #mayBeSaid: (text: string) => boolean;
-  readonly #starts: Record<string, number>;
+  readonly transcript: Transcript;
   #changed = Promise.withResolvers<void>();
 
-  constructor(url: string, { mayBeSaid, floorOf = () => "", starts = {} }: PageOptions) {
-    this.#mayBeSaid = mayBeSaid;
-    this.#floorOf = floorOf;
-    this.#starts = starts;
+  constructor(url: string, { mayBeSaid, starts = {} }: PageOptions) {
+    this.transcript = new Transcript(starts);
+    this.transcript.onText = (_, text) => {
+      if (!mayBeSaid(text)) this.faults.push(`a text that nobody said: ${text}`);
+    };
     const source = new EventSource(url);
     onTestFinished(() => source.close());
     source.onopen = () => {
       this.opens += 1;
-      for (const transcript of this.#transcripts.values()) transcript.reconnect();
+      this.transcript.reconnect();
       this.#tellChange();
     };
     source.onmessage = ({ data }) => this.#take(JSON.parse(data));
   }
 
-  transcriptOf(sessionId: string): Transcript {
-    const floor = this.#floorOf(sessionId);
-    let transcript = this.#transcripts.get(floor);
-    if (!transcript) {
-      transcript = new Transcript(this.#starts);
-      transcript.onText = (_, text) => {
-        if (!this.#mayBeSaid(text)) this.faults.push(`a text that nobody said: ${text}`);
-      };
-      this.#transcripts.set(floor, transcript);
-    }
-    return transcript;
-  }
-
   logOf(sessionId: string): StreamEvent[] {
-    return this.transcriptOf(sessionId).logs.get(sessionId) ?? [];
+    return this.transcript.logs.get(sessionId) ?? [];
   }
 
   /**
@@ -75,7 +55,7 @@ export class Page {
   #take(event: StreamEvent): void {
     this.heard.push(event);
     try {
-      if (event.sessionId !== undefined) this.transcriptOf(event.sessionId).take(event);
+      if (event.sessionId !== undefined) this.transcript.take(event);
     } catch (error) {
       this.faults.push((error as Error).message);
     }

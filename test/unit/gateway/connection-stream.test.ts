@@ -1,4 +1,4 @@
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { BOUNDS } from "../../../src/config/bounds.ts";
 import { AppError } from "../../../src/protocol/errors.ts";
 import type { ConnectionId } from "../../../src/protocol/ids.ts";
@@ -12,11 +12,7 @@ import { DAY } from "../../support/stores/floor-writer.ts";
 import { openTemporaryStore } from "../../support/stores/temporary-store.ts";
 
 /** A stream that continues after a position. */
-async function openAt(url: string, position: string) {
-  const stream = await EventStream.open(`${url}/events`, { "Last-Event-ID": position });
-  onTestFinished(() => stream.cut());
-  return stream;
-}
+const openAt = (url: string, position: string) => EventStream.during(`${url}/events`, { "Last-Event-ID": position });
 
 /** A stream of a node that has not noticed that the reader disconnected: frames from here on are lost. */
 async function streamToNobody(url: string, reader: SessionReader) {
@@ -285,8 +281,7 @@ test.each(["/events", "/session/a/events", "/floor/u%3Aann/events"])(
     expect(stream.events).toMatchObject([{ type: "bye", data: { reason: "overloaded" } }]);
     expect(stream.retries.at(-1)).toBe(stream.events[0]!.data.reconnectInMs);
     isOut = false;
-    const again = await EventStream.open(`${url}${path}`);
-    onTestFinished(() => again.cut());
+    const again = await EventStream.during(`${url}${path}`);
     await again.until(({ position, events }) => position !== undefined || events.length > 0);
     expect([gateway.streams.count, gateway.followers.count]).toEqual([1, path === "/events" ? 0 : 1]);
   },
@@ -295,17 +290,12 @@ test.each(["/events", "/session/a/events", "/floor/u%3Aann/events"])(
 test("a reader that comes while the gateway drains is sent away at once, and is told when to come back", async () => {
   const { clock, feed, url, gateway } = await place();
   await feed.create("a");
-  const open = async (path: string) => {
-    const stream = await EventStream.open(`${url}${path}`);
-    onTestFinished(() => stream.cut());
-    return stream;
-  };
-  const former = await open("/session/a/events");
+  const former = await EventStream.during(`${url}/session/a/events`);
   await former.next("session_created");
   // The clock stands, so that the former reader keeps the gateway open.
   const closed = gateway.close(4_000);
   for (const path of ["/events", "/session/a/events", "/floor/u%3Aann/events"]) {
-    const late = await open(path);
+    const late = await EventStream.during(`${url}${path}`);
     expect([late.status, await late.over()]).toEqual([200, "clean"]);
     expect(late.events).toMatchObject([{ type: "bye", data: { reason: "draining" } }]);
     expect(late.retries.at(-1)).toBe(late.events[0]!.data.reconnectInMs);

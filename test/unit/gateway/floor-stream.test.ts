@@ -8,15 +8,9 @@ import { turn } from "../../support/runner/virtual-clock.ts";
 
 const PATH = "/floor/u%3Aann/events";
 
-async function opened(url: string, headers: Record<string, string> = {}) {
-  const stream = await EventStream.open(url, headers);
-  onTestFinished(() => stream.cut());
-  return stream;
-}
-
 async function place() {
   const { store, feed, url } = await openPlace();
-  const open = (headers?: Record<string, string>) => opened(`${url}${PATH}`, headers);
+  const open = (headers?: Record<string, string>) => EventStream.during(`${url}${PATH}`, headers);
   return { store, feed, open, url: `${url}${PATH}` };
 }
 
@@ -73,7 +67,7 @@ async function floors() {
     return { floors: isAll ? [] : Array.from({ length: state.count }, (_, n) => row(n)), hasMore: false };
   };
   const { url, clock } = await openPlace(() => ({ listFloors }));
-  return { state, clock, open: () => opened(`${url}/floors/events`) };
+  return { state, clock, open: () => EventStream.during(`${url}/floors/events`) };
 }
 
 test("the stream of all floors is sent away while the store cannot be read: an empty list would call each floor idle", async () => {

@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import { type AddressInfo, connect, type Socket } from "node:net";
+import { connect, type Socket } from "node:net";
 import { text as textOf } from "node:stream/consumers";
 import { expect, onTestFinished, test } from "vitest";
 import {
@@ -12,18 +12,13 @@ import {
   replaceSentHead,
   sentHeadOf,
 } from "../../../src/gateway/http/node-internals.ts";
+import { listen } from "../../support/servers/listen.ts";
 
 const GET = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
 /** A server and a connection to it. */
 async function connected(server: Server): Promise<Socket> {
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  onTestFinished(() => {
-    server.close();
-    server.closeAllConnections();
-  });
-  const client = connect((server.address() as AddressInfo).port, "127.0.0.1");
+  const client = connect(await listen(server), "127.0.0.1");
   onTestFinished(() => void client.destroy());
   client.setEncoding("utf8");
   return client;

@@ -16,11 +16,7 @@ async function place(replace?: (store: Store) => Partial<Store>, store?: Store) 
   const { url, feed } = stage;
   await feed.create("a");
   /** A connected reader of a session. */
-  const read = async (session = "a") => {
-    const reader = new SessionReader(`${url}/session/${session}/events`);
-    onTestFinished(() => reader.close());
-    return await reader.open();
-  };
+  const read = (session = "a") => SessionReader.of(stage, session);
   /** A stream of the session `a` from a position. */
   const openAt = (position: string) => EventStream.open(`${url}/session/a/events`, { "Last-Event-ID": position });
   /** Resolves when the reader has the whole log of the session `a`. */

@@ -8,6 +8,7 @@ import { FloorFeed } from "../../support/floors/floor-feed.ts";
 import { UnreliableBus } from "../../support/networks/unreliable-bus.ts";
 import { openGateway } from "../../support/nodes/gateway-stage.ts";
 import { turn, VirtualClock } from "../../support/runner/virtual-clock.ts";
+import { listen } from "../../support/servers/listen.ts";
 import { MemoryStore } from "../../support/stores/memory-store.ts";
 
 const PATHS = ["/session/a/events", "/floor/u%3Aann/events", "/floors/events", "/events"];
@@ -25,8 +26,7 @@ async function place() {
   gateway.app.server.on("connection", (socket: Socket) => sockets.push(socket));
   await new FloorFeed(store, bus).create("a");
   const open = async (path: string) => {
-    const stream = await EventStream.open(url + path);
-    onTestFinished(() => stream.cut());
+    const stream = await EventStream.during(url + path);
     await stream.until(({ retries }) => retries.length > 0);
     return { stream, socket: sockets.at(-1)! };
   };
@@ -53,15 +53,11 @@ test.each(PATHS)("a stream of %s whose reader vanished is ended within a minute,
 
 test("the kernel's tables do not name a reader that is there and does not read", async () => {
   const server = createServer();
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as { port: number };
-  const client = connect(port, "127.0.0.1");
+  const client = connect(await listen(server), "127.0.0.1");
   const [socket] = (await once(server, "connection")) as [Socket];
   onTestFinished(() => {
     client.destroy();
     socket.destroy();
-    server.close();
   });
   client.pause();
   for (let bytes = 0; bytes < 16_777_216; bytes += 65_536) socket.write(Buffer.alloc(65_536));

@@ -1,5 +1,5 @@
 import type { Socket } from "node:net";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { BOUNDS } from "../../../src/config/bounds.ts";
 import { LOG_BYTES } from "../../../src/store/row-page.ts";
 import type { Store } from "../../../src/store/store.ts";
@@ -32,11 +32,7 @@ async function place(replace: (store: Store) => Partial<Store> = () => ({})) {
   stage.gateway.app.server.on("connection", (socket: Socket) => sockets.push(socket));
   const feed = new FloorFeed(store, bus);
   await feed.create("a");
-  const open = (path = "/session/a/events", transcript = new Transcript()) => {
-    const reader = new SessionReader(`${stage.url}${path}`, transcript);
-    onTestFinished(() => reader.close());
-    return reader.open();
-  };
+  const open = (path = "/session/a/events", transcript?: Transcript) => SessionReader.at(stage, path, transcript);
   const caughtUp = (reader: SessionReader) => reader.until(has({ a: feed.writer.head }));
   const read = async () => {
     const reader = await open();

@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { IncomingMessage, type ServerResponse } from "node:http";
-import { type AddressInfo, connect, type Socket } from "node:net";
+import { connect, type Socket } from "node:net";
 import { promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
 import { endWithClient } from "../../../src/gateway/http/sockets/hang-up.ts";
@@ -8,6 +8,7 @@ import { LoopPace } from "../../../src/gateway/http/sockets/loop-pace.ts";
 import { Sockets } from "../../../src/gateway/http/sockets/sockets.ts";
 import { headOf, oneByteChunks, RawSocket } from "../../support/networks/raw-socket.ts";
 import { VirtualClock } from "../../support/runner/virtual-clock.ts";
+import { listen } from "../../support/servers/listen.ts";
 
 const GET = headOf("GET", "/slow");
 const HALF = "GET /health HTTP/1.1\r\nHost: 127";
@@ -37,15 +38,9 @@ async function open({ max = 100, maxPerAddress = 100, proxies = [] as string[], 
   const refusalOf = ({ headers }: IncomingMessage) => (headers["x-refused"] === undefined ? undefined : "refused");
   const server = sockets.serve(serve, { IncomingMessage: CountedRequest as typeof IncomingMessage }, refusalOf);
   server.on("clientError", (_error, socket) => sockets.endUnreadable(socket as Socket, "unreadable"));
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
+  const url = `http://127.0.0.1:${await listen(server)}`;
   sockets.start();
-  onTestFinished(() => {
-    sockets.stop();
-    server.closeAllConnections();
-    server.close();
-  });
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  onTestFinished(() => sockets.stop());
   /** A connection that the server has accepted: if possible, it has answered a later one. */
   const dial = async (said = "", from?: string) => {
     const socket = await RawSocket.open(url, { ...(from !== undefined && { from }) });

@@ -1,26 +1,16 @@
 import { once } from "node:events";
 import { createServer, type Server, type ServerResponse } from "node:http";
-import { type AddressInfo, createConnection } from "node:net";
+import { createConnection } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { BOUNDS } from "../../../src/config/bounds.ts";
 import { SseWriter } from "../../../src/gateway/streams/sse-writer.ts";
 import { EventStream } from "../../support/clients/event-stream.ts";
 import { turn } from "../../support/runner/virtual-clock.ts";
+import { listen } from "../../support/servers/listen.ts";
 import { NOON } from "../../support/stores/floor-writer.ts";
 
 /** More than the kernel buffers between two sockets of one machine. */
 const MANY_BYTES = 64 * 1_048_576;
-
-async function listen(): Promise<{ server: Server; port: number }> {
-  const server = createServer();
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  onTestFinished(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return { server, port: (server.address() as AddressInfo).port };
-}
 
 async function answer(server: Server): Promise<{ response: ServerResponse; writer: SseWriter }> {
   const [, response] = (await once(server, "request")) as [unknown, ServerResponse];
@@ -29,7 +19,8 @@ async function answer(server: Server): Promise<{ response: ServerResponse; write
 
 /** A client and the writer that it reads from, over a real connection. */
 async function connect(): Promise<{ client: EventStream; response: ServerResponse; writer: SseWriter }> {
-  const { server, port } = await listen();
+  const server = createServer();
+  const port = await listen(server);
   const client = EventStream.begin(`http://127.0.0.1:${port}/`);
   onTestFinished(() => client.cut());
   const { response, writer } = await answer(server);
@@ -111,7 +102,8 @@ test("a write to an event stream returns ok, full or closed", async () => {
 });
 
 test("a reader that is just closing its connection can be cut off", async () => {
-  const { server, port } = await listen();
+  const server = createServer();
+  const port = await listen(server);
   const client = createConnection({ port, host: "127.0.0.1", allowHalfOpen: true });
   onTestFinished(() => void client.destroy());
   client.write("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
@@ -187,7 +179,8 @@ test("a reader that drains its socket now and then is not cut off", async () => 
 });
 
 test("the stream of a client that disconnected before it was opened is closed from the beginning", async () => {
-  const { server, port } = await listen();
+  const server = createServer();
+  const port = await listen(server);
   const client = EventStream.begin(`http://127.0.0.1:${port}/`);
   const [, response] = (await once(server, "request")) as [unknown, ServerResponse];
   const gone = once(response, "close");

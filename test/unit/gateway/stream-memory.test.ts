@@ -23,8 +23,7 @@ test.each(["/session/a/events", "/floor/u%3Aann/events", "/events"])(
     const { url, gateway, feed } = await place();
     await feed.create("a");
     const requests = watchRequests();
-    const stream = await EventStream.open(`${url}${path}`);
-    onTestFinished(() => stream.cut());
+    const stream = await EventStream.during(`${url}${path}`);
     await stream.until(({ position }) => position !== undefined);
     // The stream's first event comes before the handler's promises have settled, which hold the request until then.
     const held = () => {

@@ -8,6 +8,7 @@ import { Sender, type SenderOptions } from "../../../src/webhooks/sender.ts";
 import { RealClock } from "../../support/catalogs/watched-file.ts";
 import { VirtualClock } from "../../support/runner/virtual-clock.ts";
 import { accept, SECRET, verified } from "../../support/servers/hook-receiver.ts";
+import { listen } from "../../support/servers/listen.ts";
 import { type Answer, SmallServer } from "../../support/servers/small-server.ts";
 
 const KEY = Buffer.from(SECRET.slice("whsec_".length), "base64");
@@ -130,14 +131,10 @@ test("a connection that the receiver closed while it was unused is no failure", 
     });
     closing.add(() => socket.destroy());
   });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
+  const sender = senderTo(`http://127.0.0.1:${await listen(server)}`);
   onTestFinished(() => {
     for (const close of closing) close();
-    server.close();
   });
-  const { port } = server.address() as { port: number };
-  const sender = senderTo(`http://127.0.0.1:${port}`);
   for (let n = 0; n < 3; n++) {
     expect(await sender.send(MESSAGE, running)).toEqual({ isAccepted: true, status: 204 });
   }
