@@ -1,56 +1,22 @@
+import { readFileSync } from "node:fs";
+import { parse } from "yaml";
 import { makeCatalog } from "./catalog.ts";
 
-/**
- * The agents of config/car.yaml with the keys that affect arbitration, without those that need a clock or another
- * program.
- */
-export const CAR = [
-  { name: "ecall_agent", priority: 100, critical: true, interruptible: false },
-  { name: "chime_agent", priority: 95, critical: true, beneath: { all: 0 } },
-  {
-    name: "phone_agent",
-    priority: 90,
-    interruptible: false,
-    yields_to: ["phone_agent"],
-    when_preempted: "duck",
-    when_blocked: ["duck", "queue"],
-    beneath: { prompt_agent: 0, listen_agent: -6 },
-  },
-  {
-    name: "listen_agent",
-    priority: 85,
-    beneath: { all: -24 },
-    when_preempted: "duck",
-    when_blocked: "duck",
-    max_pause: "0ms",
-    replaces: ["listen_agent"],
-  },
-  {
-    name: "prompt_agent",
-    priority: 80,
-    interruptible: false,
-    preemption_threshold: 90,
-    beneath: { all: -14 },
-    when_preempted: "duck",
-    when_blocked: "duck",
-    max_pause: "0ms",
-    replaces: ["prompt_agent"],
-  },
-  { name: "dialog_agent", priority: 50, beneath: { music_agent: -14 }, when_blocked: "queue" },
-  { name: "podcast_agent", priority: 20, when_blocked: "queue", replaces: ["podcast_agent", "music_agent"] },
-  {
-    name: "music_agent",
-    priority: 20,
-    when_preempted: "duck",
-    when_blocked: ["duck", "queue"],
-    replaces: ["podcast_agent", "music_agent"],
-  },
-];
+const FILE = parse(readFileSync(new URL("../../../config/car.yaml", import.meta.url), "utf8")) as {
+  agents: Record<string, unknown>[];
+  restrictions: Record<string, unknown>[];
+};
+/** The keys that affect arbitration, without those that need a clock or another program. */
+const DECIDING = new Set([
+  ...["name", "priority", "interruptible", "preemption_threshold", "critical", "when_preempted", "when_blocked"],
+  ...["beneath", "replaces", "yields_to", "max_pause"],
+]);
 
-export const RESTRICTIONS = [
-  { name: "reverse", when: "reverse_gear", allow: ["phone_agent", "prompt_agent"] },
-  { name: "locked", when: "user_switched", allow: [], others: "stop" },
-];
+/** The agents of config/car.yaml, and its restrictions. */
+export const CAR = FILE.agents.map((agent) =>
+  Object.fromEntries(Object.entries(agent).filter(([key]) => DECIDING.has(key))),
+);
+export const RESTRICTIONS = FILE.restrictions;
 
 /** Agents that the cases of docs/use/arbitration.md use in addition to the car's. */
 const OTHERS = [
