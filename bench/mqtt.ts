@@ -40,7 +40,9 @@ export async function benchMqtt(): Promise<Row[]> {
   if (path === undefined) throw new Error("this bench needs mosquitto");
   const node = await Child.start("interlock.ts", ["", "car"]);
   const broker = await Mosquitto.start(path, { lines: ["allow_anonymous true", "set_tcp_nodelay true"] });
-  const bridge = await MqttBridge.start({ text: `broker: { url: ${broker.url} }\n${FILE}`, url: node.url });
+  const start = { text: `broker: { url: ${broker.url} }\n${FILE}`, url: node.url };
+  let endBridge = async () => {};
+  await MqttBridge.start(start, (end) => (endBridge = end));
   const [car, device] = await Promise.all([connectAsync(broker.url), connectAsync(broker.url)]);
   for (const { stream } of [car, device]) (stream as unknown as Socket).setNoDelay(true);
   try {
@@ -80,7 +82,7 @@ export async function benchMqtt(): Promise<Row[]> {
     return [row("median", 0.5), row("p90", 0.9)];
   } finally {
     await Promise.all([car.endAsync(true), device.endAsync(true)]);
-    await bridge.remove();
+    await endBridge();
     await broker.stop();
     await node.stop();
   }

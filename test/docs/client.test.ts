@@ -1,14 +1,14 @@
 import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { promisify } from "node:util";
-import { afterAll, expect, test } from "vitest";
+import { afterAll, expect, onTestFinished, test } from "vitest";
 import { createClient } from "../../src/client/interlock-client.ts";
-import { createApp, readSettings } from "../../src/index.ts";
+import { makeFolder } from "../support/stores/sqlite-place.ts";
 import { codeOf, readPage, root, tablesOf } from "./page.ts";
+import { startShipped } from "./shipped-node.ts";
 
 const execute = promisify(execFile);
 const page = readPage("docs/use/client.md");
@@ -16,8 +16,7 @@ const programs = page.blocks.filter(({ info }) => info === "ts" || info === "tsx
 /** The page's programs take a token from the application around them. */
 const TOKEN = "const token = async () => 'a token';\n";
 
-const folder = await mkdtemp(join(tmpdir(), "interlock-client-page-"));
-afterAll(() => rm(folder, { recursive: true }));
+const { folder } = await makeFolder(afterAll);
 
 test("docs/use/client.md lists every method of the client, and no other", () => {
   const [rows] = tablesOf(page, "about", "methods");
@@ -74,19 +73,12 @@ test("the programs of docs/use/client.md compile under strict", async () => {
 });
 
 test("the commands of docs/use/client.md run", async () => {
-  const reading = readSettings({ PORT: "0", INTERLOCK_STORE: "sqlite::memory:", LOG_LEVEL: "silent" });
-  if (!reading.ok) throw new Error(JSON.stringify(reading.faults));
-  const app = createApp({ settings: reading.settings, env: {} });
-  const { url } = await app.start();
-  try {
-    const text = programs[0]!.text
-      .replace("https://floors.example.com", url)
-      .replace('"interlock/client"', JSON.stringify(pathToFileURL(join(root, "src/client/interlock-client.ts")).href));
-    await writeFile(join(folder, "commands.mts"), TOKEN + text);
-    await execute(process.execPath, [join(folder, "commands.mts")], { cwd: root });
-    const { sessions } = (await (await fetch(`${url}/session/list`)).json()) as { sessions: object[] };
-    expect(sessions).toMatchObject([{ agentId: "general", state: "active", title: "Do I need an umbrella?" }]);
-  } finally {
-    await app.stop();
-  }
+  const url = await startShipped("agents_config.yaml", onTestFinished);
+  const text = programs[0]!.text
+    .replace("https://floors.example.com", url)
+    .replace('"interlock/client"', JSON.stringify(pathToFileURL(join(root, "src/client/interlock-client.ts")).href));
+  await writeFile(join(folder, "commands.mts"), TOKEN + text);
+  await execute(process.execPath, [join(folder, "commands.mts")], { cwd: root });
+  const { sessions } = (await (await fetch(`${url}/session/list`)).json()) as { sessions: object[] };
+  expect(sessions).toMatchObject([{ agentId: "general", state: "active", title: "Do I need an umbrella?" }]);
 });

@@ -6,10 +6,7 @@ import { createMCPClient } from "@ai-sdk/mcp";
 import { afterAll, expect, test } from "vitest";
 import { NodeUnderTest } from "../support/nodes/node-under-test.ts";
 import { codeOf, mentions, readPage, root, tablesOf } from "./page.ts";
-import { answersOf, difference, requestsOf } from "./shown.ts";
-
-/** The address of the node on the page. */
-const SHOWN_URL = "http://127.0.0.1:3000";
+import { difference, expectShown, requestsOf, SHOWN_URL, send } from "./shown.ts";
 
 const page = readPage("docs/use/doors.md");
 const node = await NodeUnderTest.start();
@@ -50,25 +47,12 @@ test.each(["docs/use/doors.md", "docs/use/doors.zh.md"])(
 );
 
 test("the commands of docs/use/doors.md answer as shown", async () => {
-  const { blocks } = page;
-  let compared = 0;
-  for (const [index, { info, text }] of blocks.entries()) {
-    if (info !== "sh") continue;
-    const [request] = requestsOf(text)!;
-    if (request!.isStream) continue;
-    const { url, method, headers, body } = request!;
-    const answer = await fetch(url.replace(SHOWN_URL, node.url), { method, headers, ...(body && { body }) });
-    const [shown] = answersOf(blocks[index + 1]!.text);
-    expect(difference(shown, await answer.json()), url).toBeUndefined();
-    compared += 1;
-  }
-  expect(compared).toBeGreaterThanOrEqual(2);
+  expect(await expectShown(page, node.url)).toBeGreaterThanOrEqual(2);
 });
 
 test("the stream of docs/use/doors.md begins as shown", async () => {
   const at = page.blocks.findIndex(({ info, text }) => info === "sh" && requestsOf(text)![0]!.isStream);
-  const { url, method, headers, body } = requestsOf(page.blocks[at]!.text)![0]!;
-  const answer = await fetch(url.replace(SHOWN_URL, node.url), { method, headers, body: body! });
+  const answer = await send(requestsOf(page.blocks[at]!.text)![0]!, node.url);
   const framesIn = (text: string) =>
     [...text.matchAll(/^data: (\{.*\})$/gm)].map(([, json]) => JSON.parse(json!) as object);
   const sent = framesIn(await answer.text());

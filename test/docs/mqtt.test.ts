@@ -40,8 +40,7 @@ async function started({ page, catalogue }: Shown, path: string) {
   const broker = await Mosquitto.start(path);
   onTestFinished(() => broker.stop());
   const [text] = textsOf(page, "yaml mqtt");
-  const bridge = await MqttBridge.start({ text: text!.replace("mqtt://127.0.0.1:1883", broker.url), url: node.url });
-  onTestFinished(() => bridge.remove());
+  await MqttBridge.start({ text: text!.replace("mqtt://127.0.0.1:1883", broker.url), url: node.url });
   const heard = await broker.listen("#");
   const { name } = parse(text!);
   await expect.poll(() => heard.last(`interlock/bridge/${name}`)).toBe("online");

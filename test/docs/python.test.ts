@@ -8,12 +8,12 @@ import { makeFolder } from "../support/stores/sqlite-place.ts";
 import { expectObedience, postTo } from "./obedience.ts";
 import { codeOf, readPage, root, tablesOf } from "./page.ts";
 import { startShipped } from "./shipped-node.ts";
+import { SHOWN_URL } from "./shown.ts";
 
 const execute = promisify(execFile);
 /** The programs of the Chinese page are the same (`pages.test.ts`). */
 const page = readPage("docs/use/python.md");
 const programs = page.blocks.filter(({ info }) => info.startsWith("python"));
-const SHOWN_URL = "http://127.0.0.1:3000";
 const CLIENT = join(root, "clients/python");
 /** What each program prints, in their order; the player needs another node. */
 const PRINTED = [
@@ -29,8 +29,7 @@ describeWith(["python"], "docs/use/python.md", (python) => {
 
   /** The files of the page's programs, for a node at this address. */
   async function writePrograms(url: string): Promise<string[]> {
-    const { folder, remove } = await makeFolder();
-    onTestFinished(remove);
+    const { folder } = await makeFolder(onTestFinished);
     const files = programs.map((_, index) => join(folder, `program_${index}.py`));
     for (const [index, { text }] of programs.entries()) {
       await writeFile(files[index]!, text.replaceAll(SHOWN_URL, url));

@@ -1,22 +1,17 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync } from "node:fs";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { afterAll, expect, test } from "vitest";
-import { createApp } from "../../src/index.ts";
 import { OpenApiDocument } from "../support/documents/openapi-document.ts";
+import { makeFolder } from "../support/stores/sqlite-place.ts";
 import { codeOf, mentions, readPage, root, tablesOf } from "./page.ts";
-import { settingsWith, startShipped } from "./shipped-node.ts";
-import { answersOf, difference, requestsOf, type ShownRequest } from "./shown.ts";
+import { startShipped } from "./shipped-node.ts";
+import { difference, expectShown, SHOWN_URL } from "./shown.ts";
 
-/** The address of the node on the pages. */
-const SHOWN_URL = "http://127.0.0.1:3000";
-
-const folder = await mkdtemp(join(tmpdir(), "interlock-docs-"));
-const closing: (() => unknown)[] = [() => rm(folder, { recursive: true })];
+const { folder, remove } = await makeFolder();
+const closing: (() => unknown)[] = [remove];
 afterAll(async () => {
   for (const close of closing.reverse()) await close();
 });
@@ -24,54 +19,8 @@ afterAll(async () => {
 /** A node with the shipped catalogue, as `npm start` runs it. */
 const startNode = () => startShipped("agents_config.yaml", (stop) => closing.push(stop));
 
-const answerTo = async ({ method, headers, body }: ShownRequest, url: string): Promise<unknown> =>
-  (await fetch(url, { method, headers, ...(body !== undefined && { body }) })).json();
-
-/** The types of a stream's first `count` events. */
-async function typesFrom(url: string, count: number): Promise<string[]> {
-  const types: string[] = [];
-  const stopping = new AbortController();
-  const { body } = await fetch(url, { signal: stopping.signal });
-  let text = "";
-  for await (const piece of body!.pipeThrough(new TextDecoderStream())) {
-    text += piece;
-    const found = [...text.matchAll(/^data: \{"type":"(\w+)".*\n\n/gm)].map(([, type]) => type!);
-    types.splice(0, types.length, ...found);
-    if (types.length >= count) break;
-  }
-  stopping.abort();
-  return types.slice(0, count);
-}
-
 test.each(["README.md", "docs/use/guide-agents.md"])("the commands of %s answer as shown", async (path) => {
-  const url = await startNode();
-  let asked: ShownRequest[] = [];
-  let compared = 0;
-  for (const { info, text } of readPage(path).blocks) {
-    if (info === "sh") {
-      asked = requestsOf(text) ?? [];
-      if (asked.some(({ isStream }) => isStream)) continue;
-    }
-    if (info === "json" && asked.length > 0) {
-      const shown = answersOf(text);
-      expect(shown.length, text).toBe(asked.length);
-      for (const [index, request] of asked.entries()) {
-        const answer = await answerTo(request, request.url.replace(SHOWN_URL, url));
-        expect(difference(shown[index], answer), request.url).toBeUndefined();
-        compared += 1;
-      }
-      asked = [];
-    }
-    if (info === "text" && asked[0]?.isStream) {
-      const shown = [...text.matchAll(/"type":"(\w+)"/g)].map(([, type]) => type!);
-      // A page may show a few of many frames.
-      const types = await typesFrom(asked[0].url.replace(SHOWN_URL, url), path === "README.md" ? 12 : shown.length);
-      expect(types).toEqual(expect.arrayContaining(shown));
-      asked = [];
-      compared += 1;
-    }
-  }
-  expect(compared).toBeGreaterThan(4);
+  expect(await expectShown(readPage(path), await startNode())).toBeGreaterThan(4);
 });
 
 test("the comparison of shown and real output finds differences", () => {
@@ -148,19 +97,6 @@ test("docs/use/protocol.md has every route, with its fields, its defaults, its l
       `${route} answers`,
     ).toEqual([]);
   }
-});
-
-test("creating an app touches no file, and it starts once", async () => {
-  const place = join(folder, "made", "interlock.db");
-  const app = createApp({ settings: settingsWith("agents_config.yaml", `sqlite:${place}`), env: {} });
-  expect(existsSync(join(folder, "made"))).toBe(false);
-  const idle = createApp({ settings: settingsWith("agents_config.yaml", `sqlite:${place}`), env: {} });
-  await expect(idle.stop()).rejects.toThrow("this app has not been started");
-  const { url } = await app.start();
-  closing.push(() => app.stop());
-  expect(existsSync(place)).toBe(true);
-  await expect(app.start()).rejects.toThrow("this app has already been started");
-  expect((await fetch(`${url}/health`)).status).toBe(200);
 });
 
 /** A program of a page, run with the paths of a checkout, which its comments name, and otherwise unchanged. */

@@ -1,3 +1,10 @@
+import { expect } from "vitest";
+import { SseReader } from "../support/clients/sse-reader.ts";
+import type { Page } from "./page.ts";
+
+/** The address of the node on the pages. */
+export const SHOWN_URL = "http://127.0.0.1:3000";
+
 /** Placeholders of a page for values that differ between runs. */
 const ANYTHING = "…";
 
@@ -21,7 +28,7 @@ export function difference(shown: unknown, actual: unknown, path = "answer"): st
 }
 
 /** A request in a page's `curl` command. */
-export interface ShownRequest {
+interface ShownRequest {
   url: string;
   method: string;
   headers: Record<string, string>;
@@ -56,8 +63,43 @@ function requestOf(line: string): ShownRequest {
   return request;
 }
 
+/** Send a request of a page to the node at this address. */
+export const send = ({ url, method, headers, body }: ShownRequest, to: string): Promise<Response> =>
+  fetch(url.replace(SHOWN_URL, to), { method, headers, ...(body !== undefined && { body }) });
+
+/**
+ * Send the commands of a page to the node at this address, in their order, and expect what the block after each shows:
+ * answers, or the types of a stream's first events. Returns how many were compared; the streams of the doors are not.
+ * @param patienceMs for so long a read is repeated, where its answer may still change
+ */
+export async function expectShown({ blocks }: Page, to: string, patienceMs?: number): Promise<number> {
+  let compared = 0;
+  for (const [index, { info, text }] of blocks.entries()) {
+    const requests = info === "sh" ? (requestsOf(text) ?? []) : [];
+    const next = blocks[index + 1];
+    if (requests[0]?.isStream) {
+      if (requests[0].body !== undefined) continue;
+      const stream = await SseReader.open(requests[0].url.replace(SHOWN_URL, to));
+      for (const [, type] of next!.text.matchAll(/"type":"(\w+)"/g)) expect((await stream.next()).type).toBe(type);
+      await stream.close();
+      compared += 1;
+    } else if (next?.info === "json") {
+      const shown = answersOf(next.text);
+      expect(shown.length, text).toBe(requests.length);
+      for (const [at, request] of requests.entries()) {
+        const ask = async () => difference(shown[at], await (await send(request, to)).json()) ?? "as shown";
+        const isRepeated = request.method === "GET" && patienceMs !== undefined;
+        if (isRepeated) await expect.poll(ask, { timeout: patienceMs }).toBe("as shown");
+        else expect(await ask(), request.url).toBe("as shown");
+        compared += 1;
+      }
+    }
+  }
+  return compared;
+}
+
 /** The answers that a block shows, in order. */
-export function answersOf(block: string): unknown[] {
+function answersOf(block: string): unknown[] {
   return block
     .split(/^(?=\{)/m)
     .filter(Boolean)

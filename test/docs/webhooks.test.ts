@@ -1,7 +1,6 @@
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
@@ -16,6 +15,7 @@ import { testWith } from "../support/programs/suites.ts";
 import { freePort } from "../support/servers/free-port.ts";
 import { SECRET } from "../support/servers/hook-receiver.ts";
 import { makeSession, NOON } from "../support/stores/floor-writer.ts";
+import { makeFolder } from "../support/stores/sqlite-place.ts";
 import { codeOf, readPage, root, tablesOf } from "./page.ts";
 
 const page = readPage("docs/operate/webhooks.md");
@@ -23,14 +23,8 @@ const blockOf = (info: string) => page.blocks.find((block) => block.info === inf
 const KEY = Buffer.from(SECRET.slice("whsec_".length), "base64");
 const BODY = JSON.stringify({ type: "test", data: { webhook: "é" } });
 
-async function folder(): Promise<string> {
-  const path = await mkdtemp(join(tmpdir(), "interlock-hooks-"));
-  onTestFinished(() => rm(path, { recursive: true }));
-  return path;
-}
-
 test("docs/operate/webhooks.md shows a file that is valid, and has every key and every type", async () => {
-  const path = await folder();
+  const { folder: path } = await makeFolder(onTestFinished);
   await writeFile(join(path, "secrets"), SECRET);
   const text = blockOf("yaml webhooks").replace("/run/secrets/billing ", "secrets ");
   await writeFile(join(path, "webhooks.yaml"), text);
@@ -100,7 +94,7 @@ testWith(["python"], "the receiver in Python on docs/operate/webhooks.md verifie
 });
 
 testWith(["openssl"], "the receiver in shell on docs/operate/webhooks.md verifies", async () => {
-  const body = join(await folder(), "body");
+  const body = join((await makeFolder(onTestFinished)).folder, "body");
   await writeFile(body, BODY);
   const verify = async (key: Buffer) => {
     const headers = signedHeaders({ id: "msg_1", payload: BODY }, [Buffer.alloc(24, 2), key], Date.now());

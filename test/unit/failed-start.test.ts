@@ -1,7 +1,6 @@
 import { existsSync, readFileSync } from "node:fs";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { MemoryBus } from "../../src/bus/memory-bus.ts";
 import { Mailbox } from "../../src/cluster/mailbox.ts";
@@ -16,6 +15,7 @@ import { Worker } from "../../src/runs/worker.ts";
 import type { Logger } from "../../src/shared/ports/logger.ts";
 import { settingsOf } from "../support/catalogs/settings.ts";
 import { keysFile } from "../support/clients/callers.ts";
+import { makeFolder } from "../support/stores/sqlite-place.ts";
 
 /** Some start a node dozens of times. */
 vi.setConfig({ testTimeout: 120_000 });
@@ -25,8 +25,7 @@ const HEADERS = { authorization: `Bearer ${KEY}`, "content-type": "application/j
 
 /** Nodes on one database file, one after the other. */
 async function makeNodes() {
-  const folder = await mkdtemp(join(tmpdir(), "interlock-start-"));
-  onTestFinished(() => rm(folder, { recursive: true }));
+  const { folder } = await makeFolder(onTestFinished);
   const config = join(folder, "agents.yaml");
   const pids = join(folder, "pids");
   const lasting = `echo $$ >> ${pids}; exec /bin/sleep 600`;
@@ -34,9 +33,10 @@ async function makeNodes() {
   await writeFile(config, JSON.stringify({ agents: [{ name: "general" }, { name: "lasting", adapter }] }));
   const keys = join(folder, "keys.json");
   await writeFile(keys, keysFile([{ owner: "ann", key: KEY, operator: true }]));
+  const file = join(folder, "made", "interlock.db");
   const settings = settingsOf({
     PORT: "0",
-    INTERLOCK_STORE: `sqlite:${join(folder, "interlock.db")}`,
+    INTERLOCK_STORE: `sqlite:${file}`,
     INTERLOCK_CONFIG: config,
     INTERLOCK_AUTH: `keys:${keys}`,
     LOG_LEVEL: "silent",
@@ -51,7 +51,7 @@ async function makeNodes() {
     const all = existsSync(pids) ? readFileSync(pids, "utf8").trim().split("\n").map(Number) : [];
     return all.filter((pid) => existsSync(`/proc/${pid}`));
   };
-  return { make, settings, logged, programs };
+  return { make, file, settings, logged, programs };
 }
 
 /** What keeps this process alive: sockets, timers, threads, programs, watched files. */
@@ -86,6 +86,7 @@ async function expectServes(app: App): Promise<void> {
   const { url } = await app.start();
   try {
     expect((await fetch(`${url}/ready`, { headers: { connection: "close" } })).status).toBe(200);
+    await expect(app.start()).rejects.toThrow("this app has already been started");
   } finally {
     await app.stop();
   }
@@ -242,11 +243,13 @@ test("a stop during a start ends it at any step, and nothing is left open", asyn
   }
 });
 
-test("a stop before a start is refused, and does not keep the node from being started and stopped", async () => {
-  const { make } = await makeNodes();
+test("an app touches no file before it starts, starts once, and may be stopped then, not before", async () => {
+  const { make, file } = await makeNodes();
   const app = make();
+  expect(existsSync(dirname(file))).toBe(false);
   await expect(app.stop()).rejects.toThrow("this app has not been started");
   await expectServes(app);
+  expect(existsSync(file)).toBe(true);
   await expect(app.stop()).resolves.toBeUndefined();
 });
 

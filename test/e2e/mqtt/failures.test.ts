@@ -119,8 +119,7 @@ describeWith(["mosquitto"], "interlock mqtt, when something goes wrong", (path) 
       user,
       `flags:\n${flag(user, "gear")}players: [${device.entry(`id: k, agent: music_agent, user: ${user}`)}]`,
     );
-    const bridge = await MqttBridge.start({ text, url: proxy.url });
-    onTestFinished(() => bridge.remove());
+    await MqttBridge.start({ text, url: proxy.url });
     await stage.isOnline(user);
     await device.press("playing");
     await expect.poll(() => stage.statesOf(user)).toEqual(["music_agent active"]);
@@ -150,7 +149,6 @@ describeWith(["mosquitto"], "interlock mqtt, when something goes wrong", (path) 
     onTestFinished(() => broker.stop());
     const text = stage.text(user, `flags:\n${flag(user, "secret")}${flag(user, "gear")}`, `{ url: ${broker.url} }`);
     const bridge = await MqttBridge.start({ text, url: stage.node.url });
-    onTestFinished(() => bridge.remove());
     const heard = await broker.listen("interlock/#");
     const base = `interlock/floor/${user}/-`;
     await expect.poll(() => heard.json(`${base}/heard`)).toEqual({ heard: [] });
@@ -172,7 +170,6 @@ describeWith(["mosquitto"], "interlock mqtt, when something goes wrong", (path) 
     const entry = device.entry(`id: k, agent: music_agent, user: ${user}`);
     const text = stage.text(user, `flags:\n${flag(user, "gear")}players: [${entry}]`);
     const bridge = await MqttBridge.start({ text, url: node.url });
-    onTestFinished(() => bridge.remove());
     const heard = await stage.broker.listen("interlock/#");
     const base = `interlock/floor/${user}/-`;
     await stage.isOnline(user);

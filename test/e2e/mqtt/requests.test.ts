@@ -8,6 +8,11 @@ import type { Listener } from "../../support/servers/mosquitto.ts";
 import { MqttStage } from "../../support/servers/mqtt-stage.ts";
 
 const run = promisify(execFile);
+/** The flags of a message of MQTT 5 with these properties. */
+const withProperties = (properties: Record<string, string>) => [
+  ...["-V", "mqttv5"],
+  ...Object.entries(properties).flatMap(([name, value]) => ["-D", "publish", name, value]),
+];
 
 describeWith(["mosquitto"], "requests over MQTT", (path) => {
   const stage = MqttStage.forSuite(path);
@@ -33,17 +38,13 @@ describeWith(["mosquitto"], "requests over MQTT", (path) => {
     const user = stage.node.newUser();
     const out = await listening(user);
     // The longest expiry of MQTT 5.
-    const forEver = ["-V", "mqttv5", "-D", "publish", "message-expiry-interval", "4294967295"];
-    await ask(
-      user,
-      "request",
-      { id: "r1", agent: "dialog_agent", title: "Weather", text: "How is the weather?" },
-      ...forEver,
-    );
+    const forEver = withProperties({ "message-expiry-interval": "4294967295" });
+    const request = { id: "r1", agent: "dialog_agent", title: "Weather", text: "How is the weather?" };
+    await ask(user, "request", request, ...forEver);
     const asked = await replyOf(out, user, "r1");
     expect(asked).toMatchObject({ outcome: "granted", reason: "floor_free" });
     const { sessionId } = asked;
-    await ask(user, "request", { id: "r1", agent: "dialog_agent", title: "Weather", text: "How is the weather?" });
+    await ask(user, "request", request);
     expect(await replyOf(out, user, "r1", 2)).toEqual(asked);
     expect(await stage.statesOf(user)).toEqual(["dialog_agent active"]);
     const messages = async () => (await stage.client.listMessages(sessionId)).messages;
@@ -106,33 +107,16 @@ describeWith(["mosquitto"], "requests over MQTT", (path) => {
     const user = stage.node.newUser();
     const out = await listening(user);
     const call = await stage.ask("phone_agent", user);
-    const flags = [
-      "-V",
-      "mqttv5",
-      "-D",
-      "publish",
-      "response-topic",
-      `mine/${user}`,
-      "-D",
-      "publish",
-      "correlation-data",
-      "c1",
-    ];
+    const flags = withProperties({ "response-topic": `mine/${user}`, "correlation-data": "c1" });
     await ask(user, "request", { id: "r1", agent: "prompt_agent" }, ...flags);
     await expect.poll(() => out.json(`mine/${user}`)).toMatchObject({ id: "r1", outcome: "rejected", sessionId: null });
     expect(out.json(`mine/${user}`)).toMatchObject({ say: expect.stringMatching(/\w+ .*\.$/) });
     expect(out.of(`interlock/out/${user}/reply/r1`)).toEqual([]);
     await stage.client.stopSession(call);
     // The same request is decided anew: it changed nothing. Its repeat was answered, and is one request.
-    const { stdout } = await run("mosquitto_rr", [
-      ...stage.broker.clientFlags(),
-      "-t",
-      `interlock/in/${user}/request`,
-      "-e",
-      `mine/${user}/rr`,
-      "-m",
-      JSON.stringify({ id: "r2", agent: "prompt_agent" }),
-    ]);
+    const topics = ["-t", `interlock/in/${user}/request`, "-e", `mine/${user}/rr`];
+    const message = ["-m", JSON.stringify({ id: "r2", agent: "prompt_agent" })];
+    const { stdout } = await run("mosquitto_rr", [...stage.broker.clientFlags(), ...topics, ...message]);
     expect(JSON.parse(stdout)).toMatchObject({ id: "r2", outcome: "granted" });
   });
 
@@ -182,7 +166,7 @@ describeWith(["mosquitto"], "requests over MQTT", (path) => {
       "homeassistant/sensor/x/config",
       `interlock/in/${user}/request`,
     ].entries()) {
-      const flags = ["-V", "mqttv5", "-D", "publish", "response-topic", topic];
+      const flags = withProperties({ "response-topic": topic });
       await ask(user, "request", { id: `r${index}`, agent: "nobody" }, ...flags);
       expect(await replyOf(out, user, `r${index}`)).toMatchObject({ outcome: "refused" });
     }

@@ -1,26 +1,27 @@
 /** A broker with TLS, passwords and access rules, whose certificates the test has made. */
 
 import { execFile } from "node:child_process";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readFile, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { createClient } from "../../../src/client/interlock-client.ts";
 import { MqttBridge } from "../../support/clients/mqtt-bridge.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 import { describeWith } from "../../support/programs/suites.ts";
 import { makeCertificate } from "../../support/servers/certificate.ts";
 import { Mosquitto } from "../../support/servers/mosquitto.ts";
+import { makeFolder } from "../../support/stores/sqlite-place.ts";
 
 const run = promisify(execFile);
 
 describeWith(["mosquitto", "openssl"], "interlock mqtt with TLS and passwords", (path, openssl) => {
   let node: NodeUnderTest;
   let broker: Mosquitto;
-  let folder: string;
+  let remove: (() => Promise<void>) | undefined;
   beforeAll(async () => {
-    folder = await mkdtemp(join(tmpdir(), "interlock-secure-"));
+    const { folder, ...made } = await makeFolder();
+    ({ remove } = made);
     const certificates = ["broker", "car", "other"].map((name) => makeCertificate(openssl, folder, name));
     const files = Object.fromEntries(
       (await Promise.all(certificates)).flatMap(({ file, keyFile, text, key }) => [
@@ -59,18 +60,10 @@ describeWith(["mosquitto", "openssl"], "interlock mqtt with TLS and passwords", 
   afterAll(async () => {
     await broker?.stop();
     await node?.stop();
-    if (folder) await rm(folder, { recursive: true });
+    await remove?.();
   });
 
-  async function start({
-    name,
-    ca = "broker.crt",
-    password = "s3cret",
-  }: {
-    name: string;
-    ca?: string;
-    password?: string;
-  }) {
+  async function start(name: string, { ca = "broker.crt", password = "s3cret" } = {}) {
     const at = (file: string) => join(broker.folder, file);
     await writeFile(at(`${name}.password`), `${password}\n`, { mode: 0o600 });
     const text = `
@@ -85,13 +78,12 @@ name: ${name}
 flags: [{ topic: gear, value: { is: -1 }, floor: u:driver, flag: reverse_gear }, { topic: "secret/gear", value: { is: 1 }, floor: u:driver, flag: secret }]
 `;
     const bridge = await MqttBridge.start({ text, url: node.url });
-    onTestFinished(() => bridge.remove());
     return bridge;
   }
 
   test("a bridge with the authority, its certificate and its password takes part", async () => {
     const heard = await broker.listen("interlock/#");
-    const bridge = await start({ name: "secure" });
+    const bridge = await start("secure");
     await expect.poll(() => heard.last("interlock/bridge/secure")).toBe("online");
     await broker.retain("gear", "-1");
     const flags = async () => (await createClient({ baseUrl: node.url }).getFloor("u:driver")).flags;
@@ -101,9 +93,9 @@ flags: [{ topic: gear, value: { is: -1 }, floor: u:driver, flag: reverse_gear },
   });
 
   test("a broker of another authority is not trusted, a wrong password is said, and neither ends the bridge", async () => {
-    const other = await start({ name: "other", ca: "other.crt" });
+    const other = await start("other", { ca: "other.crt" });
     await expect.poll(() => other.said).toMatch(/the broker is away, and is tried again: .*certificate/);
-    const wrong = await start({ name: "wrong", password: "guessed" });
+    const wrong = await start("wrong", { password: "guessed" });
     await expect
       .poll(() => wrong.said)
       .toMatch(/the broker is away, and is tried again: .*([Nn]ot authorized|[Bb]ad user)/);
@@ -114,7 +106,7 @@ flags: [{ topic: gear, value: { is: -1 }, floor: u:driver, flag: reverse_gear },
   });
 
   test("a file of the broker's that is not there is named", async () => {
-    const bridge = await start({ name: "lacking", ca: "nowhere.pem" });
+    const bridge = await start("lacking", { ca: "nowhere.pem" });
     expect(await bridge.ended()).toBe(1);
     expect(bridge.errors).toMatch(/^interlock: \S+nowhere\.pem: the file cannot be read\n$/);
   });

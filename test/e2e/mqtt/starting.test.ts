@@ -1,28 +1,18 @@
 /** How the bridge of MQTT starts: what it says where something is missing. */
 
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { MqttBridge } from "../../support/clients/mqtt-bridge.ts";
-
-/** Node finds no library of MQTT. */
-const WITHOUT_LIBRARY = `data:text/javascript,${encodeURIComponent(`
-import { registerHooks } from "node:module";
-registerHooks({
-  resolve(name, context, next) {
-    if (name === "mqtt") throw new Error("not found");
-    return next(name, context);
-  },
-});`)}`;
+import { withoutPackage } from "../../support/nodes/cli.ts";
 
 /** A bridge that ends by itself. @returns what it printed on stderr */
 async function failureOf(text: string, flags: readonly string[] = []): Promise<string> {
   const bridge = await MqttBridge.start({ text, url: "http://127.0.0.1:9", flags });
-  onTestFinished(() => bridge.remove());
   expect(await bridge.ended()).toBe(1);
   return bridge.errors;
 }
 
 test("without its library the bridge says how to install it", async () => {
-  const said = await failureOf("broker: { url: mqtt://127.0.0.1:9 }\n", ["--import", WITHOUT_LIBRARY]);
+  const said = await failureOf("broker: { url: mqtt://127.0.0.1:9 }\n", withoutPackage("mqtt"));
   expect(said).toBe("interlock: interlock mqtt needs the package mqtt: npm install mqtt@5.16.0\n");
 });
 

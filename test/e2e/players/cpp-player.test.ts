@@ -1,8 +1,7 @@
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { writeFile } from "node:fs/promises";
-import { createServer } from "node:http";
-import type { AddressInfo, Socket } from "node:net";
+import type { Socket } from "node:net";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
@@ -16,6 +15,7 @@ import { type ChildServer, makeInstallation } from "../../support/nodes/child-se
 import { PLAYERS } from "../../support/nodes/players.ts";
 import { describeWith } from "../../support/programs/suites.ts";
 import { freePort } from "../../support/servers/free-port.ts";
+import { SmallServer } from "../../support/servers/small-server.ts";
 import { makeFolder } from "../../support/stores/sqlite-place.ts";
 
 const SOURCE = fileURLToPath(new URL("../../../examples/cpp-player/player.cpp", import.meta.url));
@@ -161,12 +161,21 @@ describeWith(["cpp"], "the player in C++", (compiler) => {
   const begin = (userId: string, id: string, agentId: string, server = node) =>
     post(server, "/session/create", { id, agentId, userId, activate: true });
   const archive = (id: string, server = node) => post(server, `/session/${id}/archive`);
-  const stateOf = async (id: string, server = node) => (await server.ask("GET", `/session/${id}`)).body.session.state;
+  const sessionOf = async (id: string) => (await node.ask("GET", `/session/${id}`)).body.session;
+  const stateOf = async (id: string) => (await sessionOf(id)).state;
+  const leaseUntil = async (id: string) => (await sessionOf(id)).leaseUntil!;
+
+  /** A player of a new user, which plays its song. */
+  async function playing(agent: string, url = node.url) {
+    const user = newUser();
+    const id = `${user}-song`;
+    const player = new CppPlayer(program, url, user, agent, id, song);
+    await player.shows("active");
+    return { user, id, player };
+  }
 
   test("it is quieter beneath a prompt, silent for another, and goes on where it was; SIGTERM ends its session", async () => {
-    const user = newUser();
-    const player = new CppPlayer(program, node.url, user, "slow_music", `${user}-song`, song);
-    await player.shows("active");
+    const { user, id, player } = await playing("slow_music");
     await player.sounds();
     await begin(user, `${user}-left`, "prompt");
     await player.shows("active", "ducked at -14 dB");
@@ -181,7 +190,7 @@ describeWith(["cpp"], "the player in C++", (compiler) => {
     await player.sounds();
     player.signal("SIGTERM");
     expect(await player.ended).toBe(0);
-    expect(await stateOf(`${user}-song`)).toBe("archived");
+    expect(await stateOf(id)).toBe("archived");
 
     const levels: string[] = [];
     for (const [at, sample] of player.sound.entries()) {
@@ -221,10 +230,8 @@ describeWith(["cpp"], "the player in C++", (compiler) => {
 
   test("a request whose answer was lost is sent again, and has one effect", async () => {
     const proxy = await LosingProxy.start(node.url);
-    const user = newUser();
     proxy.loseNextAnswer();
-    const player = new CppPlayer(program, proxy.url, user, "slow_music", `${user}-song`, song);
-    await player.shows("active");
+    const { user } = await playing("slow_music", proxy.url);
     expect(proxy.lost).toBe(1);
     const { body } = await node.ask("GET", `/floor/u%3A${user}`);
     expect(body["decisions"]).toHaveLength(1);
@@ -238,9 +245,7 @@ describeWith(["cpp"], "the player in C++", (compiler) => {
 
   test("over a cut connection it misses nothing, and does nothing twice", async () => {
     const proxy = await CuttingProxy.start(node.url);
-    const user = newUser();
-    const player = new CppPlayer(program, proxy.url, user, "slow_music", `${user}-song`, song);
-    await player.shows("active");
+    const { user, player } = await playing("slow_music", proxy.url);
     proxy.refuse();
     await begin(user, `${user}-one`, "prompt");
     await archive(`${user}-one`);
@@ -254,58 +259,39 @@ describeWith(["cpp"], "the player in C++", (compiler) => {
     await player.sounds();
   });
 
-  /** Stops its process until its session has lost its place. */
-  async function freeze(player: CppPlayer, id: string): Promise<void> {
+  /** Stops a player in some way, until its session has lost its place. */
+  async function loseLease(id: string, stop: () => void): Promise<void> {
     const reader = await SessionReader.of(node, id);
-    player.signal("SIGSTOP");
+    stop();
     await reader.until(() =>
       reader.eventsOf(id, "session_transition").some(({ data }) => data["reason"] === "lease_expired"),
     );
   }
 
-  test("a player that was frozen for longer than its lease asks again", async () => {
-    const user = newUser();
-    const player = new CppPlayer(program, node.url, user, "music", `${user}-song`, song);
-    await player.shows("active");
-    await freeze(player, `${user}-song`);
-    player.signal("SIGCONT");
-    await expect.poll(() => stateOf(`${user}-song`)).toBe("active");
+  test.each<[how: string, stop: (player: CppPlayer) => void, goOn: (player: CppPlayer) => void]>([
+    ["that was frozen", (player) => player.signal("SIGSTOP"), (player) => player.signal("SIGCONT")],
+    ["whose output was not read", (player) => player.setRead(false), (player) => player.setRead(true)],
+  ])("a player %s for longer than its lease asks again", async (_, stop, goOn) => {
+    const { id, player } = await playing("music");
+    await loseLease(id, () => stop(player));
+    goOn(player);
+    await expect.poll(() => stateOf(id)).toBe("active");
     await expect.poll(() => player.states.slice(1).at(-1)).toMatch(/^active/);
     await player.sounds();
   });
 
-  test("a player whose output is not read any more loses its place, and asks again when it is", async () => {
-    const user = newUser();
-    const player = new CppPlayer(program, node.url, user, "music", `${user}-song`, song);
-    await player.shows("active");
-    const reader = await SessionReader.of(node, `${user}-song`);
-    player.setRead(false);
-    await reader.until(() =>
-      reader.eventsOf(`${user}-song`, "session_transition").some(({ data }) => data["reason"] === "lease_expired"),
-    );
-    player.setRead(true);
-    await expect.poll(() => stateOf(`${user}-song`)).toBe("active");
-    await player.sounds();
-  });
-
   test("its heartbeats renew its lease", async () => {
-    const user = newUser();
-    const player = new CppPlayer(program, node.url, user, "leased_music", `${user}-song`, song);
-    await player.shows("active");
-    const leaseUntil = async () => (await node.ask("GET", `/session/${user}-song`)).body.session.leaseUntil!;
-    const first = await leaseUntil();
-    await expect.poll(leaseUntil).toBeGreaterThan(first + 2_000);
+    const { id, player } = await playing("leased_music");
+    const first = await leaseUntil(id);
+    await expect.poll(() => leaseUntil(id)).toBeGreaterThan(first + 2_000);
     // It never lapsed meanwhile.
     expect(player.states).toEqual(["active"]);
   });
 
   test("on a network on which each heartbeat takes longer than the time between two, its session stays", async () => {
     const network = await SlowNetwork.start(node.url);
-    const user = newUser();
-    const player = new CppPlayer(program, network.url, user, "leased_music", `${user}-song`, song);
-    const leaseUntil = async () => (await node.ask("GET", `/session/${user}-song`)).body.session.leaseUntil!;
-    await player.shows("active");
-    const first = await leaseUntil();
+    const { id, player } = await playing("leased_music", network.url);
+    const first = await leaseUntil(id);
     for (let beats = 1; beats <= 3; beats += 1) {
       await expect.poll(() => network.beats).toBe(beats);
       const { length } = player.sound;
@@ -315,15 +301,13 @@ describeWith(["cpp"], "the player in C++", (compiler) => {
       network.release();
     }
     network.isSlow = false;
-    await expect.poll(leaseUntil).toBeGreaterThan(first + 6_000);
+    await expect.poll(() => leaseUntil(id)).toBeGreaterThan(first + 6_000);
     expect(player.states).toEqual(["active"]);
   });
 
   test("if another has the floor by then, it says so and stays silent", async () => {
-    const user = newUser();
-    const player = new CppPlayer(program, node.url, user, "music", `${user}-song`, song);
-    await player.shows("active");
-    await freeze(player, `${user}-song`);
+    const { user, id, player } = await playing("music");
+    await loseLease(id, () => player.signal("SIGSTOP"));
     await begin(user, `${user}-talk`, "general");
     player.signal("SIGCONT");
     await expect.poll(() => player.lines).toContain("General is running; Music has to wait.");
@@ -335,28 +319,22 @@ describeWith(["cpp"], "the player in C++", (compiler) => {
   });
 
   test("a player that was killed goes on with its session when it starts again", async () => {
-    const user = newUser();
-    const words = [node.url, user, "music", `${user}-song`, song] as const;
-    const killed = new CppPlayer(program, ...words);
-    await killed.shows("active");
-    const reader = await SessionReader.of(node, `${user}-song`);
+    const { user, id, player: killed } = await playing("music");
+    const reader = await SessionReader.of(node, id);
     killed.signal("SIGKILL");
     expect(await killed.ended).toBe("SIGKILL");
-    await reader.until(() => reader.eventsOf(`${user}-song`, "session_transition").at(-1)?.data["to"] === "paused");
-    const next = new CppPlayer(program, ...words);
+    await reader.until(() => reader.eventsOf(id, "session_transition").at(-1)?.data["to"] === "paused");
+    const next = new CppPlayer(program, node.url, user, "music", id, song);
     await next.shows("paused", "active");
     await next.sounds();
   });
 
   test("a session that its user moves to another floor goes on there, with its lease, and obeys that floor", async () => {
-    const user = newUser();
-    const player = new CppPlayer(program, node.url, user, "leased_music", `${user}-song`, song);
-    await player.shows("active");
-    const { body } = await node.post(`/session/${user}-song/move`, { zone: "rear" });
+    const { user, player, id: from } = await playing("leased_music");
+    const { body } = await node.post(`/session/${from}/move`, { zone: "rear" });
     const { id } = body.session;
-    const leaseUntil = async () => (await node.ask("GET", `/session/${id}`)).body.session.leaseUntil!;
-    const first = await leaseUntil();
-    await expect.poll(leaseUntil).toBeGreaterThan(first + 1_000);
+    const first = await leaseUntil(id);
+    await expect.poll(() => leaseUntil(id)).toBeGreaterThan(first + 1_000);
     await player.sounds();
     const talk = { id: `${user}-talk`, agentId: "general", userId: user, zone: "rear", activate: true };
     await post(node, "/session/create", talk);
@@ -373,10 +351,8 @@ describeWith(["cpp"], "the player in C++", (compiler) => {
       ["POST", "/archive"],
       ["DELETE", ""],
     ] as const) {
-      const user = newUser();
-      const player = new CppPlayer(program, node.url, user, "slow_music", `${user}-song`, song);
-      await player.shows("active");
-      await node.ask(method, `/session/${user}-song${path}`);
+      const { id, player } = await playing("slow_music");
+      await node.ask(method, `/session/${id}${path}`);
       expect(await player.ended).toBe(0);
     }
   });
@@ -398,20 +374,17 @@ describeWith(["cpp"], "the player in C++", (compiler) => {
     ];
     const afterGap = { position: "a.9.c", session: { ...session, state: "active", level: [] } };
     const positions: unknown[] = [];
-    const liar = createServer((request, response) => {
-      if (request.url === "/session/create") return void response.end(JSON.stringify({ position: "a.1.c", session }));
-      if (request.url === "/session/song") return void response.end(JSON.stringify(afterGap));
-      if (!request.url!.endsWith("/events")) return void response.end("x".repeat(2 << 20));
-      positions.push(request.headers["last-event-id"]);
+    await using liar = await SmallServer.start((response, { url, headers }) => {
+      if (url === "/session/create") return void response.end(JSON.stringify({ position: "a.1.c", session }));
+      if (url === "/session/song") return void response.end(JSON.stringify(afterGap));
+      if (!url.endsWith("/events")) return void response.end("x".repeat(2 << 20));
+      positions.push(headers["last-event-id"]);
       const stream = streams.shift();
       if (!stream) return void response.writeHead(204).end();
       for (const part of stream) response.write(part);
       response.end();
-    }).listen(0, "127.0.0.1");
-    onTestFinished(() => void liar.close());
-    await once(liar, "listening");
-    const url = `http://127.0.0.1:${(liar.address() as AddressInfo).port}`;
-    const player = new CppPlayer(program, url, "ann", "slow_music", "song", song);
+    });
+    const player = new CppPlayer(program, liar.url, "ann", "slow_music", "song", song);
     expect(await player.ended).toBe(0);
     expect(player.states).toEqual(["ducked at 40 dB", "paused", "active"]);
     expect(positions).toEqual(["a.1.c", "a.1.c", "a.2.c", "a.3.c", "a.3.c", "a.9.c"]);
@@ -421,19 +394,13 @@ describeWith(["cpp"], "the player in C++", (compiler) => {
   test("heartbeats that are not answered are as many as the lease of the first answer asks for", async () => {
     const session = { id: "song", state: "active", leaseMs: 1_000 };
     let beats = 0;
-    const busy = createServer((request, response) => {
-      if (request.url === "/session/create") return void response.end(JSON.stringify({ position: "a.1.c", session }));
-      if (request.url!.endsWith("/events")) return void response.write(": open\n\n");
+    await using busy = await SmallServer.start((response, { url }) => {
+      if (url === "/session/create") return void response.end(JSON.stringify({ position: "a.1.c", session }));
+      if (url.endsWith("/events")) return void response.write(": open\n\n");
       beats += 1;
       response.writeHead(503).end();
-    }).listen(0, "127.0.0.1");
-    onTestFinished(() => {
-      busy.closeAllConnections();
-      busy.close();
     });
-    await once(busy, "listening");
-    const url = `http://127.0.0.1:${(busy.address() as AddressInfo).port}`;
-    const player = new CppPlayer(program, url, "ann", "slow_music", "song", song);
+    const player = new CppPlayer(program, busy.url, "ann", "slow_music", "song", song);
     // The song is as long as the time that has passed.
     await expect.poll(() => player.sound.length).toBeGreaterThan(2 * RATE);
     expect(beats).toBeGreaterThanOrEqual(3);

@@ -15,13 +15,11 @@ const PLAYER = "org.mpris.MediaPlayer2.Player";
 
 /** A bus, and what the bridge sees of its players. */
 async function openBus() {
-  const { folder, remove } = await makeFolder();
-  onTestFinished(remove);
+  const { folder } = await makeFolder(onTestFinished);
   const socket = join(folder, "bus");
   const daemon = await startSessionBus(socket, process.env);
   onTestFinished(() => end(daemon));
   vi.stubEnv("DBUS_SESSION_BUS_ADDRESS", `unix:path=${socket}`);
-  onTestFinished(() => void vi.unstubAllEnvs());
   const seen: MprisPlayer[] = [];
   const gone: string[] = [];
   const mpris = await Mpris.open({ onPlayer: (player) => seen.push(player), onGone: (owner) => gone.push(owner) });

@@ -116,8 +116,7 @@ describeWith(["python", "espeak", "curl"], "the voice loop in Python", (python, 
     expect(await voice.ended).toBe(0);
     expect((await node.ask("GET", "/session/ann")).body.session.state).toBe("archived");
 
-    const { folder, remove } = await makeFolder();
-    onTestFinished(remove);
+    const { folder } = await makeFolder(onTestFinished);
     const bytes = await readFile(await synthesise(WEATHER, join(folder, "weather.wav")));
     const own = new Int16Array(bytes.buffer.slice(bytes.byteOffset + HEADER_BYTES, bytes.byteOffset + bytes.length));
     expect(voice.sound).toHaveLength(own.length);
@@ -192,8 +191,7 @@ describeWith(["python", "espeak", "curl"], "the voice loop in Python", (python, 
     ["pulseaudio", "parec", "flite", "pocketsphinx"],
     "it understands what is said, is heard, and is silent during a call",
     async () => {
-      const { folder, remove } = await makeFolder();
-      onTestFinished(remove);
+      const { folder } = await makeFolder(onTestFinished);
       const server = await SoundServer.open(folder, ["voice", "microphone"]);
       onTestFinished(() => server[Symbol.asyncDispose]());
       const meter = await Meter.open("voice", server.environment);

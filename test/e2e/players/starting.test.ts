@@ -8,6 +8,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { startSessionBus } from "../../../examples/car/session-bus.ts";
 import { readPage, root } from "../../docs/page.ts";
 import { end } from "../../support/desktops/desktop.ts";
+import { withoutPackage } from "../../support/nodes/cli.ts";
 import { testWith } from "../../support/programs/suites.ts";
 import { makeFolder } from "../../support/stores/sqlite-place.ts";
 
@@ -17,8 +18,7 @@ const run = promisify(execFile);
 
 /** Start the bridge, which ends by itself. `flags` are Node's. @returns what it printed on stderr */
 async function failureOf(env: NodeJS.ProcessEnv, { flags = [] as string[], args = [] as string[] } = {}) {
-  const { folder, remove } = await makeFolder();
-  onTestFinished(remove);
+  const { folder } = await makeFolder(onTestFinished);
   const own = { HOME: folder, XDG_STATE_HOME: folder, DBUS_SESSION_BUS_ADDRESS: `unix:path=${folder}/bus`, ...env };
   const started = run(process.execPath, [...flags, CLI, "players", ...args], { cwd: folder, env: own });
   const { code, stderr } = await started.then(
@@ -29,18 +29,8 @@ async function failureOf(env: NodeJS.ProcessEnv, { flags = [] as string[], args 
   return stderr;
 }
 
-/** Node finds no library of D-Bus. */
-const WITHOUT_LIBRARY = `data:text/javascript,${encodeURIComponent(`
-import { registerHooks } from "node:module";
-registerHooks({
-  resolve(name, context, next) {
-    if (name === "@jellybrick/dbus-next") throw new Error("not found");
-    return next(name, context);
-  },
-});`)}`;
-
 test("without the library of D-Bus the bridge says how to install it", async () => {
-  const said = await failureOf({}, { flags: ["--import", WITHOUT_LIBRARY] });
+  const said = await failureOf({}, { flags: withoutPackage("@jellybrick/dbus-next") });
   expect(said).toMatch(/^interlock: .* npm install @jellybrick\/dbus-next@\d+\.\d+\.\d+\n$/);
 });
 
@@ -51,8 +41,7 @@ test("without a session bus the bridge ends with a sentence, and a faulty file i
 });
 
 testWith(["dbus"], "without pactl the bridge says what to install", async () => {
-  const { folder, remove } = await makeFolder();
-  onTestFinished(remove);
+  const { folder } = await makeFolder(onTestFinished);
   const socket = join(folder, "bus");
   const bus = await startSessionBus(socket, process.env);
   onTestFinished(() => end(bus));
@@ -74,8 +63,7 @@ test("the unit of systemd starts the bridge again whenever it ends, with flags t
 });
 
 testWith(["systemd"], "systemd finds no fault in the unit", async () => {
-  const { folder, remove } = await makeFolder();
-  onTestFinished(remove);
+  const { folder } = await makeFolder(onTestFinished);
   const verify = ["verify", "--user", "--man=no", join(root, UNIT)];
   const { stdout, stderr } = await run("systemd-analyze", verify, { env: { ...process.env, XDG_RUNTIME_DIR: folder } });
   expect(stdout + stderr).not.toContain("interlock-players");

@@ -1,10 +1,10 @@
 import { createHash } from "node:crypto";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { writeFile } from "node:fs/promises";
 import type { OutgoingHttpHeaders } from "node:http";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect } from "vitest";
 import { type Answer, type NodeOptions, NodeUnderTest, type RequestOptions } from "../nodes/node-under-test.ts";
+import { makeFolder } from "../stores/sqlite-place.ts";
 import type { SseReader } from "./sse-reader.ts";
 
 /** A caller with a token or a key, at a node that requires one. */
@@ -58,8 +58,7 @@ export async function writeTemporary(
   content: string | Uint8Array,
   atEnd: (remove: () => Promise<void>) => void,
 ): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), "interlock-auth-"));
-  atEnd(() => rm(folder, { recursive: true }));
+  const { folder } = await makeFolder(atEnd);
   const path = join(folder, name);
   await writeFile(path, content);
   return path;

@@ -1,11 +1,12 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { onTestFinished } from "vitest";
 import { BARE_ENV } from "../agents/bare-env.ts";
 import { CLI } from "../nodes/cli.ts";
+import { makeFolder } from "../stores/sqlite-place.ts";
 
 export interface BridgeStart {
   /** The text of its file. */
@@ -15,6 +16,8 @@ export interface BridgeStart {
   /** Node's own flags. */
   flags?: readonly string[];
 }
+
+type AtEnd = (end: () => Promise<void>) => void;
 
 /** `interlock mqtt` in a process of its own, with what it keeps in a folder that outlives it. */
 export class MqttBridge {
@@ -30,9 +33,17 @@ export class MqttBridge {
     this.folder = folder;
   }
 
-  /** Start a bridge. It is at its work when it says that the broker is there. */
-  static async start(start: BridgeStart): Promise<MqttBridge> {
-    const bridge = new MqttBridge(start, await mkdtemp(join(tmpdir(), "interlock-mqtt-")));
+  /**
+   * Start a bridge. It is at its work when it says that the broker is there.
+   * @param atEnd is given what ends it and removes its folder
+   */
+  static async start(start: BridgeStart, atEnd: AtEnd = onTestFinished): Promise<MqttBridge> {
+    const { folder, remove } = await makeFolder();
+    const bridge = new MqttBridge(start, folder);
+    atEnd(async () => {
+      await bridge.kill();
+      await remove();
+    });
     await bridge.begin();
     return bridge;
   }
@@ -74,11 +85,6 @@ export class MqttBridge {
     const child = this.#process!;
     if (child.exitCode === null && child.signalCode === null) await once(child, "exit");
     return child.exitCode;
-  }
-
-  async remove(): Promise<void> {
-    await this.#end("SIGKILL");
-    await rm(this.folder, { recursive: true });
   }
 
   async #end(signal: NodeJS.Signals): Promise<void> {

@@ -49,7 +49,6 @@ export class MqttStage {
   async bridge(name: string, rest: string, version: 5 | "3.1.1" = 5): Promise<MqttBridge> {
     const text = this.text(name, rest, `{ url: ${this.broker.url}, version: ${JSON.stringify(version)} }`);
     const bridge = await MqttBridge.start({ text, url: this.node.url });
-    onTestFinished(() => bridge.remove());
     await this.isOnline(name);
     return bridge;
   }

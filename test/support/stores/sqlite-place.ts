@@ -53,8 +53,10 @@ export class KeptLog implements Logger {
   }
 }
 
-/** A private folder for one database. */
-export async function makeFolder(): Promise<{ folder: string; file: string; remove: () => Promise<void> }> {
+/** A private folder for one database or for anything else. `atEnd` is given what removes it. */
+export async function makeFolder(atEnd?: (remove: () => Promise<void>) => void) {
   const folder = await mkdtemp(join(tmpdir(), "interlock-test-"));
-  return { folder, file: join(folder, "interlock.db"), remove: () => rm(folder, { recursive: true, force: true }) };
+  const remove = () => rm(folder, { recursive: true, force: true });
+  atEnd?.(remove);
+  return { folder, file: join(folder, "interlock.db"), remove };
 }
