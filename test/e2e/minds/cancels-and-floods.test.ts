@@ -1,12 +1,15 @@
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
-import { afterAll, expect, test } from "vitest";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, expect, onTestFinished, test } from "vitest";
 import { gone, running } from "../../support/agents/processes.ts";
 import { acpAdapter } from "../../support/agents/programs.ts";
 import { describeDeployments, Talk } from "../../support/nodes/deployments.ts";
 import { startProviderServer } from "../../support/servers/provider-server.ts";
 import { WIRES } from "../../support/servers/provider-wire.ts";
 import { SmallServer } from "../../support/servers/small-server.ts";
+import { makeFolder } from "../../support/stores/sqlite-place.ts";
 
 const MEGABYTE = 1_048_576;
 const LIMIT = 4_194_304;
@@ -74,6 +77,28 @@ describeDeployments("a turn that is cancelled or floods", { catalog: () => CATAL
     await gone(tag);
   });
 
+  test("questions that a coding agent cancels are gone for the user, and a late answer is refused", async () => {
+    const { folder, remove } = await makeFolder();
+    onTestFinished(remove);
+    const gate = join(folder, "go");
+    const talk = await Talk.open(deployment, "coder");
+    const runId = await talk.say(`reconsiders ${gate}`);
+    const asked = [await talk.asked("tool_confirmation_request"), await talk.asked("user_question_request")];
+    expect(talk.state).toBe("active.waiting");
+    writeFileSync(gate, "");
+    await talk.ended(runId);
+    const resolved = talk.eventsOf("interaction_resolved");
+    expect(resolved.map(({ data }) => data)).toEqual([{ by: "agent" }, { by: "agent" }]);
+    const idsOf = (events: typeof resolved) => events.map(({ requestId }) => requestId).toSorted();
+    expect(idsOf(resolved)).toEqual(idsOf(asked));
+    const moves = talk.eventsOf("session_transition").map(({ data }) => data["event"]);
+    expect(moves.slice(-3)).toEqual(["ask", "answer", "done"]);
+    const late = { type: "tool_confirmation_response", sessionId: talk.id, requestId: asked[0]!.requestId };
+    const { status, body } = await deployment.there.post("/message", { ...late, response: "approve" });
+    expect([status, body.errorCode]).toEqual([404, "interaction_not_found"]);
+    expect((await talk.messages()).at(-1)).toMatchObject({ content: "[-32800,-32800]", status: "success" });
+  });
+
   // In one process no moment is before the worker's: the abort arrives while the run is being claimed.
   const early = deployment.isEmbedded ? "while the run is being claimed" : "before a worker has taken the run";
   test(`an abort ${early} ends it, and the next turn is answered`, async () => {
@@ -109,5 +134,29 @@ describeDeployments("a turn that is cancelled or floods", { catalog: () => CATAL
     expect(sent).toBeLessThan(50 * MEGABYTE);
     await other.ask("again");
     expect((await other.messages()).at(-1)!.content).toBe("You said: again");
+  });
+
+  test("a provider that answers 429 fails each of twenty turns after one request, and delays no other session", async () => {
+    const refusal = { kind: "refusal", status: 429, headers: { "retry-after": "3" } } as const;
+    provider.replyBy(() => refusal);
+    const asked = provider.requests.length;
+    const talks = await Promise.all(Array.from({ length: 5 }, () => Talk.open(deployment, "model")));
+    const other = await Talk.open(deployment, "general");
+    const failing = talks.map(async (talk) => {
+      for (let turn = 0; turn < 4; turn += 1) await talk.ask(`turn ${turn}`);
+    });
+    await other.ask("hello");
+    await Promise.all(failing);
+    expect(provider.requests).toHaveLength(asked + 20);
+    for (const talk of talks) {
+      expect(talk.eventsOf("error").map(({ data }) => [data.errorCode, data["retryAfterMs"]])).toEqual(
+        Array(4).fill(["provider_rate_limited", 3_000]),
+      );
+      expect(talk.eventsOf("complete")).toHaveLength(4);
+      await talk.until(() => talk.state === "active.failed");
+    }
+    provider.replyBy(() => ({ kind: "stream", text: ["Better."] }));
+    await talks[0]!.ask("and now?");
+    expect((await talks[0]!.messages()).at(-1)!.content).toBe("Better.");
   });
 });
