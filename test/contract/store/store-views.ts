@@ -122,17 +122,6 @@ export function viewContract(stage: StoreStage): void {
         await expect(listing).rejects.toMatchObject({ status: 404 });
       }
     });
-
-    test("a blob is kept for its session and hash", async () => {
-      const { store } = stage;
-      const bytes = new Uint8Array([0, 255, 7]);
-      const blob = { hash: "ab".repeat(32), mimeType: "image/png", bytes, createdAt: NOON };
-      await store.putBlob(A, blob);
-      await store.putBlob(A, blob);
-      expect(await store.getBlob(A, blob.hash)).toEqual(blob);
-      expect(await store.getBlob("b" as SessionId, blob.hash)).toBeUndefined();
-      expect(await store.getBlob(A, "cd".repeat(32))).toBeUndefined();
-    });
   });
 
   describe("floors", () => {
