@@ -130,15 +130,6 @@ test("a rejection tells what would have been needed, in a sentence too, and leav
   expect(facts.filter((fact) => fact.type === "event" && fact.event.sessionId !== undefined)).toEqual([]);
 });
 
-test("a request of the holder, or of a queued session, changes nothing and logs nothing", () => {
-  const floor = stage(queueing);
-  floor.create("music");
-  floor.create("chat");
-  const { facts, reply } = floor.deliver({ type: "session.activate", sessionId: "music" });
-  expect(decisionOf(reply)).toMatchObject({ outcome: "granted", reason: "already_holder", rule: 3 });
-  expect([facts, floor.deliver({ type: "session.activate", sessionId: "chat" }).facts]).toEqual([[], []]);
-});
-
 test("a request for an unknown or disabled agent finds no agent, and nothing is created", () => {
   const floor = stage(withAgent("chat", { enabled: false }));
   for (const agent of ["nobody", "chat"]) {

@@ -40,18 +40,6 @@ test("a command that makes the machines throw is answered with internal, and the
   expect(await stage.store.store.loadSession("boom" as never)).toBeUndefined();
 });
 
-test("a command that makes a session throw, and not the arbiter, is answered with internal too", async () => {
-  const stage = await openFloor();
-  await stage.run("music", "r1");
-  const { catalog } = stage;
-  stage.catalog = withThrowing(catalog, () => true);
-  expect(await stage.failureOf(stage.on("music", "pause"))).toBe("internal");
-  stage.catalog = catalog;
-  expect(await stage.on("music", "pause")).toMatchObject({ ok: true, session: { state: "paused" } });
-  const { events } = stage.store.changes.at(-1)!;
-  expect(events.map(({ json }) => JSON.parse(json).to)).toEqual(["paused"]);
-});
-
 test("a conflict drops the actors: the other host's commit is loaded, and the command is delivered again", async () => {
   const stage = await openFloor();
   const other = stage.neighbour();

@@ -173,7 +173,10 @@ test.each([
   const floor = playing();
   if (verdict === "hold") floor.on("music", "pause");
   expect(floor.claim("music", "run-m1", "other", false)).toMatchObject({ isClaimed: true });
-  expect(floor.report("music", "run-m1", 2)).toMatchObject({ directive: { verdict } });
+  const state = floor.state("music");
+  expect(appending(floor, 2, 5, " la")).toMatchObject([{ type: "draft.append" }]);
+  expect(floor.report("music", "run-m1", 3)).toMatchObject({ directive: { verdict } });
+  expect(floor.state("music")).toBe(state);
 });
 
 /** How an attempt ends without its run. @returns what readers learn if the run cannot go on */
@@ -350,14 +353,6 @@ test("reports count once and in order: an old one is ignored, and a gap is reque
   expect(say(floor, 1, "again")).toMatchObject({ directive: { verdict: "go" } });
   expect(floor.facts.filter((fact) => fact.type === "draft.append")).toHaveLength(1);
   expect(floor.report("music", "run-m1", 5)).toMatchObject({ directive: { expected: 2 } });
-});
-
-test("reports of a paused session are recorded without waking it", () => {
-  const floor = playing();
-  floor.create("phone");
-  const parts = [{ kind: "append" as const, messageId: "a1", offset: 5, text: " la" }];
-  expect(floor.report("music", "run-m1", 2, { parts })).toMatchObject({ directive: { verdict: "hold" } });
-  expect(floor.state("music")).toBe("paused");
 });
 
 test("reports add up usage and keep the provider's own session id", () => {

@@ -167,12 +167,6 @@ test.each([
   expect(floor.claim("music", "run-m2")).toMatchObject({ task: { approvedTools: [approved] } });
 });
 
-test("an interaction ends with an abort", () => {
-  const floor = asking();
-  floor.on("music", "abort");
-  expect(floor.events("interaction_resolved")).toEqual([{ by: "abort" }]);
-});
-
 test.each<[string, (floor: FloorStage) => unknown]>([
   ["another worker claims the run", (floor) => floor.claim("music", "run-m1", "c2")],
   ["its worker gives the run back", (floor) => floor.report("music", "run-m1", 3, LOST)],

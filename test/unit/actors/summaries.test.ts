@@ -168,12 +168,13 @@ test("an outdated summary changes nothing", () => {
   expect(stage.context).toMatchObject({ messageCount: 0, summarizing: undefined });
 });
 
-test("a late attempt at a summary changes nothing once another attempt has begun", () => {
+test("a late attempt at a summary changes nothing once another attempt has begun, also after a restart", () => {
   const stage = new Stage();
   stage.summarize();
   stage.begin("one");
   expect(stage.claim("writer", stage.wanted.runId, "two", false)).toMatchObject({ isClaimed: true });
   expect(stage.begin("two")).toMatchObject({ task: { attempt: 2 } });
+  stage.restart();
   expect(summaries(stage.take(written(), 1))).toEqual([]);
   const still = (attempt: number) =>
     stage.ask({ type: "run.still", sessionId: "writer", runId: stage.wanted.runId, attempt });
@@ -194,15 +195,6 @@ test.each(["archive", "delete"] as const)(
     expect(stage.state("writer")).toBe(verb === "archive" ? "archived" : "deleted");
   },
 );
-
-test("a late attempt is recognised after a restart of the floor", () => {
-  const stage = new Stage();
-  stage.talk();
-  stage.summarize();
-  stage.begin();
-  stage.restart();
-  expect(summaries(stage.take(written()))).toHaveLength(1);
-});
 
 test("a failed summary is retried with growing pauses, three times in all, and then after as many new messages", () => {
   const stage = new Stage();
