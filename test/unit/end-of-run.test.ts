@@ -1,10 +1,10 @@
 import { execFile } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
-import { mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { symlink, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { INSTALL } from "../support/programs/programs.ts";
+import { makeFolder } from "../support/stores/sqlite-place.ts";
 
 const root = resolve(import.meta.dirname, "../..");
 const TESTS = `import { expect, test } from "vitest";
@@ -19,8 +19,7 @@ async function run(
   settings: object,
   { tests = TESTS, isCi = false } = {},
 ): Promise<{ printed: string; code: unknown; repeated: string }> {
-  const folder = await mkdtemp(join(tmpdir(), "interlock-repeated-"));
-  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const { folder } = await makeFolder(onTestFinished);
   await symlink(join(root, "node_modules"), join(folder, "node_modules"));
   await writeFile(join(folder, "a.test.js"), tests);
   const reporter = JSON.stringify(join(root, "test/support/runner/end-of-run.ts"));

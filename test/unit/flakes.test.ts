@@ -1,10 +1,10 @@
 import { execFile } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
-import { mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { rm, symlink, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { BARE_ENV } from "../support/agents/bare-env.ts";
+import { makeFolder } from "../support/stores/sqlite-place.ts";
 
 const root = resolve(import.meta.dirname, "../..");
 /** Fails in the second run, and notes the orders and the tries that it was given. */
@@ -23,8 +23,7 @@ interface Ending {
 
 /** Runs the hunt in a project of these tests. */
 async function hunt(tests: Record<string, string>, ...words: string[]): Promise<Ending> {
-  const folder = await mkdtemp(join(tmpdir(), "interlock-hunt-"));
-  onTestFinished(() => rm(folder, { recursive: true }));
+  const { folder } = await makeFolder(onTestFinished);
   await symlink(join(root, "node_modules"), join(folder, "node_modules"));
   for (const [name, text] of Object.entries(tests)) await writeFile(join(folder, name), text);
   const program = join(root, "test/support/runner/flakes.ts");

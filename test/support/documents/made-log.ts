@@ -20,18 +20,18 @@ export class MadeLog {
     return MADE_AT + this.#events.length * BETWEEN_MS;
   }
 
-  add(type: string, sessionId: string, data: object): void {
+  /** @param afterMs how long after the log's beginning it happened */
+  add(type: string, sessionId: string, data: object, afterMs = (this.length + 1) * BETWEEN_MS): void {
     const seq = (this.#seqs.get(sessionId) ?? 0) + 1;
     this.#seqs.set(sessionId, seq);
-    const place = this.#events.length + 1;
-    const timestamp = new Date(MADE_AT + place * BETWEEN_MS).toISOString();
-    this.#events.push({ type, data, sessionId, seq, position: `made.${place}`, timestamp });
+    const timestamp = new Date(MADE_AT + afterMs).toISOString();
+    this.#events.push({ type, data, sessionId, seq, position: `made.${this.length + 1}`, timestamp });
   }
 
   /** @param rest of the session; all else is as in a new one */
-  create(id: string, rest: Partial<Record<keyof Session, unknown>> = {}): void {
+  create(id: string, rest: Partial<Record<keyof Session, unknown>> = {}, afterMs?: number): void {
     const made = { id, title: id, agentId: "music", floorId: MADE_FLOOR, priority: 20 };
-    this.add("session_created", id, { ...newSession(this.at), ...made, ...rest });
+    this.add("session_created", id, { ...newSession(this.at), ...made, ...rest }, afterMs);
   }
 
   move(id: string, from: string, to: string, event: string): void {

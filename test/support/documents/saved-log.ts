@@ -1,9 +1,5 @@
-import type { LogEvent } from "../../../page/log/log-event.ts";
-import { writeLogFile } from "../../../page/log/log-file.ts";
 import { writeTemporary } from "../clients/callers.ts";
-import { newSession } from "./made-log.ts";
-
-const BEGUN = Date.parse("2026-11-22T08:00:00Z");
+import { MadeLog } from "./made-log.ts";
 
 /**
  * Write a log file that the page can open, with one session for each of the given moments.
@@ -11,14 +7,8 @@ const BEGUN = Date.parse("2026-11-22T08:00:00Z");
  * @param onEnd registers the function that deletes the file
  */
 export function saveLog(seconds: readonly number[], onEnd: Parameters<typeof writeTemporary>[2]): Promise<string> {
-  const floorId = "u:quiet";
-  const events = seconds.map((second, index) => ({
-    type: "session_created",
-    data: { ...newSession(BEGUN), id: `s${index}`, title: `Session ${index}`, agentId: "music", floorId, priority: 20 },
-    sessionId: `s${index}`,
-    seq: 1,
-    position: `made.${index + 1}`,
-    timestamp: new Date(BEGUN + second * 1_000).toISOString(),
-  })) as unknown as LogEvent[];
-  return writeTemporary("log.json", writeLogFile({ floorId, events }), onEnd);
+  const log = new MadeLog();
+  for (const [index, second] of seconds.entries())
+    log.create(`s${index}`, { title: `Session ${index}` }, second * 1_000);
+  return writeTemporary("log.json", log.toJson(), onEnd);
 }

@@ -1,6 +1,6 @@
-import { createHash } from "node:crypto";
 import type { Catalog } from "../../../src/config/catalog/catalog.ts";
 import { readCatalog } from "../../../src/config/catalog/catalog-file.ts";
+import { catalogOf } from "../catalogs/catalog-faults.ts";
 import type { Chance } from "../runner/chance.ts";
 import {
   DAYS,
@@ -131,10 +131,7 @@ const parsed = new WeakMap<JudgedCatalog, Catalog>();
 export function toCatalog(catalog: JudgedCatalog): Catalog {
   let known = parsed.get(catalog);
   if (!known) {
-    const reading = readCatalog(JSON.stringify(catalog));
-    if (!reading.ok) throw new Error(JSON.stringify(reading.faults));
-    const hash = createHash("sha256").update(JSON.stringify(catalog)).digest("hex");
-    known = { ...reading.catalog, hash };
+    known = catalogOf(JSON.stringify(catalog));
     parsed.set(catalog, known);
   }
   return known;

@@ -1,18 +1,15 @@
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, it } from "vitest";
+import { beforeEach, expect, it } from "vitest";
 import { checkCatalog } from "../../../src/cli/check/check.ts";
 import { routeSentence } from "../../../src/cli/route.ts";
 import { readNodeCatalog } from "../../../src/node/node-catalog.ts";
+import { makeFolder } from "../../support/stores/sqlite-place.ts";
 
-let folder: string;
 let path: string;
-beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), "interlock-check-"));
-  path = join(folder, "agents.yaml");
+beforeEach(async ({ onTestFinished }) => {
+  path = join((await makeFolder(onTestFinished)).folder, "agents.yaml");
 });
-afterEach(() => rm(folder, { recursive: true }));
 
 /** The printed lines and the exit code. */
 async function check(text?: string, env: Record<string, string> = {}, strict = false) {
@@ -39,32 +36,39 @@ it("a valid file is reported in one line, with exit code 0", async () => {
   });
 });
 
-it("every fault is printed on a line with its place, with exit code 1", async () => {
-  expect(await check("agents:\n  - name: a\n    priority: 101\ndefault_agent: b\n")).toEqual({
-    code: 1,
-    lines: [
-      "FILE:3:15 agents[0].priority: must be at most 100, not 101",
-      "FILE:4:16 default_agent: there is no agent b",
-    ],
-  });
-  const lines = ["FILE:1:1 the file is empty: it needs at least a list of agents"];
-  expect(await check("")).toEqual({ code: 1, lines });
-});
+const FAULTY = "agents:\n  - name: a\n    priority: 101\ndefault_agent: b\n";
+const BROKEN_TEXT = Buffer.concat([
+  Buffer.from("agents:\n  - name: a\n    label: \uFFFD音 caf"),
+  Uint8Array.of(0xe9),
+  Buffer.from("\n    priority: 5\n"),
+]);
+const TOO_LARGE = "FILE:1:1 the file is larger than 1 MiB";
 
-it("a missing file is reported in a sentence, with exit code 2", async () => {
-  expect(await check()).toEqual({ code: 2, lines: ["FILE: there is no such file"] });
-});
-
-it.each([
-  ["is missing", () => Promise.resolve()],
-  ["is a folder", () => mkdir(path)],
-  ["is not UTF-8", () => writeFile(path, Uint8Array.of(0x61, 0xff))],
-  ["has faults", () => writeFile(path, "agents:\n  - name: a\n    priority: 101\ndefault_agent: b\n")],
-])("a node that starts with a file that %s names the same faults, in the same words", async (_, make) => {
-  await make();
-  const lines = (await check()).lines.map((line) => line.replace("FILE", path));
-  await expect(readNodeCatalog(path)).rejects.toThrow(["the catalogue cannot be used", ...lines].join("\n"));
-});
+it.each<[what: string, make: () => Promise<unknown>, code: number, ...lines: string[]]>([
+  ["is missing", async () => {}, 2, "FILE: there is no such file"],
+  ["is a folder", () => mkdir(path), 2, "FILE: the file cannot be read: it is not a regular file"],
+  ["is not text", () => writeFile(path, Uint8Array.of(0x61, 0xff, 0xfe)), 1, "FILE:1:2 the file is not UTF-8 text"],
+  ["is in part not UTF-8", () => writeFile(path, BROKEN_TEXT), 1, "FILE:3:18 the file is not UTF-8 text"],
+  ["is too large", () => writeFile(path, "#".repeat(3_000_000)), 1, TOO_LARGE],
+  ["is too large for whole characters", () => writeFile(path, "音".repeat(1_000_000)), 1, TOO_LARGE],
+  ["is cut within a character", () => writeFile(path, `#${"音".repeat(1_000_000)}`), 1, TOO_LARGE],
+  ["is empty", () => writeFile(path, ""), 1, "FILE:1:1 the file is empty: it needs at least a list of agents"],
+  [
+    "has faults",
+    () => writeFile(path, FAULTY),
+    1,
+    "FILE:3:15 agents[0].priority: must be at most 100, not 101",
+    "FILE:4:16 default_agent: there is no agent b",
+  ],
+])(
+  "of a file that %s each fault is a line with its place, and a node that starts with it says the same",
+  async (_, make, code, ...lines) => {
+    await make();
+    expect(await check()).toEqual({ code, lines });
+    const said = ["the catalogue cannot be used", ...lines.map((line) => line.replace("FILE", path))];
+    await expect(readNodeCatalog(path)).rejects.toThrow(said.join("\n"));
+  },
+);
 
 it("an agent whose provider's key is missing is a warning, unless it is disabled", async () => {
   const adapter = "adapter: { kind: ai-sdk, provider: openai, model: m, api_key_env: MY_KEY }";

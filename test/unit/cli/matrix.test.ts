@@ -101,18 +101,6 @@ test("a session that would wait is shown as queued, and disabled agents are left
   ]);
 });
 
-test("the shipped car fits into 80 columns, with every word explained", async () => {
-  const { code, printed } = await print(CAR, "text");
-  expect(code).toBe(0);
-  const lines = printed.split("\n");
-  expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(80);
-  expect(lines).toContain("5 prompt_agent (80)   pauses     ducks 0    ducks 0    ducks -24   replaces");
-  expect(lines).toContain("8 music_agent (20)    ducks -14  replaces  replaces");
-  for (const word of ["pauses", "ducks", "replaces", "beneath", "waits", "refused"]) {
-    expect(lines.filter((line) => line.startsWith(`${word} `))).toHaveLength(1);
-  }
-});
-
 test("a matrix fits 80 columns with names and priorities of any length, and with the maximum number of agents", () => {
   const agents = Array.from({ length: 100 }, (_, index) => ({ name: `${"a".repeat(61)}${index}`, priority: index }));
   const lines = matrixText(makeCatalog(agents), "text").split("\n");

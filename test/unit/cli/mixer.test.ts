@@ -12,8 +12,7 @@ const PROGRAM = "sink-input-by-media-role:music";
 
 /** A sound server without sound, whose dials are in memory, and the file of a bridge. */
 async function openServer() {
-  const { folder, remove } = await makeFolder();
-  onTestFinished(remove);
+  const { folder } = await makeFolder(onTestFinished);
   const volumes = new Map<number, number>();
   const dial: SoundDial = {
     ...PULSEAUDIO_DIAL,

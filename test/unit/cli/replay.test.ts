@@ -11,11 +11,7 @@ const TEXT = readFileSync(LOG, "utf8");
 async function run(paths: readonly string[], options: Partial<ReplayLogsOptions> = {}) {
   let printed = "";
   const failed: string[] = [];
-  const out = {
-    write(piece: string) {
-      printed += piece;
-    },
-  };
+  const out = { write: (piece: string) => (printed += piece) };
   const asked: ReplayLogsOptions = {
     cataloguePath: `${EXAMPLES}calls-first.yaml`,
     formerPaths: [],

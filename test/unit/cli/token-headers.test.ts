@@ -5,8 +5,7 @@ import { tokenHeaders } from "../../../src/cli/node-client.ts";
 import { makeFolder } from "../../support/stores/sqlite-place.ts";
 
 test("a token in a file is read for each request, so that another one counts at once", async () => {
-  const { folder, remove } = await makeFolder();
-  onTestFinished(remove);
+  const { folder } = await makeFolder(onTestFinished);
   const path = join(folder, "token");
   const headers = tokenHeaders({ INTERLOCK_TOKEN_FILE: path });
   await expect(headers()).rejects.toMatchObject({ code: "unauthorized", message: expect.stringContaining(path) });

@@ -38,39 +38,6 @@ it("an empty variable counts as unset", () => {
   expect(settingsOf({ PORT: "", INTERLOCK_ORIGINS: "", INTERLOCK_RETENTION: "" })).toEqual(settingsOf({}));
 });
 
-it("the table of settings has a name, a flag, a default and a meaning for each", () => {
-  expect(SETTINGS.map(({ name, flag, default: standard }) => [name, flag, standard])).toEqual([
-    ["HOST", "--host", "127.0.0.1"],
-    ["PORT", "--port", "3000"],
-    ["INTERLOCK_CONFIG", "--config", "config/agents_config.yaml, or the shipped one"],
-    ["INTERLOCK_WEBHOOKS", "--webhooks", "none"],
-    ["INTERLOCK_STORE", "--store", "sqlite:data/interlock.db"],
-    ["INTERLOCK_LOST_COMMITS", "--lost-commits", "stop"],
-    ["INTERLOCK_BUS", "--bus", "memory"],
-    ["INTERLOCK_NAME", "--name", "host:pid"],
-    ["INTERLOCK_ROLES", "--roles", "gateway,orchestrator,worker"],
-    ["INTERLOCK_PARTITIONS", "--partitions", "256"],
-    ["INTERLOCK_LEASE", "--lease", "3s"],
-    ["INTERLOCK_AUTH", "--auth", "none"],
-    ["INTERLOCK_ISSUER", "--issuer", "any issuer that has the key"],
-    ["INTERLOCK_AUDIENCE", "--audience", "any"],
-    ["INTERLOCK_RATE_LIMITS", "--rate-limits", "off without authentication"],
-    ["INTERLOCK_PROXIES", "--proxies", "none"],
-    ["INTERLOCK_ADDRESS_CONNECTIONS", "--address-connections", "2048"],
-    ["INTERLOCK_ORIGINS", "--origins", "none"],
-    ["INTERLOCK_HOSTS", "--hosts", "the address"],
-    ["INTERLOCK_MAX_BODY", "--max-body", "10MiB"],
-    ["INTERLOCK_COMMAND_DEADLINE", "--command-deadline", "5s"],
-    ["INTERLOCK_DRAIN", "--drain", "5s"],
-    ["INTERLOCK_INTERACTION_TIMEOUT", "--interaction-timeout", "5m"],
-    ["INTERLOCK_RETENTION", "--retention", "keep everything"],
-    ["INTERLOCK_MAX_HELD", "--max-held", "256"],
-    ["INTERLOCK_HOLD_TIMEOUT", "--hold-timeout", "5m"],
-    ["LOG_LEVEL", "--log-level", "info"],
-  ]);
-  for (const { name, meaning } of SETTINGS) expect(meaning, name).toMatch(/^[A-Z].*\.$/);
-});
-
 it("the table's defaults describe what a node does without the settings", () => {
   const unset = /CONFIG|WEBHOOKS|NAME|LOST_COMMITS|ISSUER|AUDIENCE|RATE_LIMITS|PROXIES|ORIGINS|HOSTS|RETENTION/;
   const spelt = SETTINGS.filter(({ name }) => !unset.test(name)).map((row) => [row.name, row.default]);

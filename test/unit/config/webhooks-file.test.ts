@@ -1,16 +1,15 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { Lexer } from "yaml";
 import { readWebhooksFile } from "../../../src/config/webhooks-file.ts";
+import { makeFolder } from "../../support/stores/sqlite-place.ts";
 
 const SECRET = `whsec_${Buffer.alloc(24, 1).toString("base64")}`;
 const OTHER = `whsec_${Buffer.alloc(32, 2).toString("base64")}`;
 
 async function read(text: string, files: Record<string, string> = {}) {
-  const folder = await mkdtemp(join(tmpdir(), "interlock-webhooks-"));
-  onTestFinished(() => rm(folder, { recursive: true }));
+  const { folder } = await makeFolder(onTestFinished);
   for (const [name, content] of Object.entries(files)) await writeFile(join(folder, name), content);
   const path = join(folder, "webhooks.yaml");
   await writeFile(path, text);
@@ -109,12 +108,10 @@ test.each([
 ])("a large file is read as a small one is, while the event loop goes on: %s", async (_, type) => {
   const users = Array.from({ length: 900 }, (__, index) => `user-of-the-house-${index}`).join(", ");
   const small = `webhooks: [{ name: a, url: https://example.com/h, types: [${type}], secret: ${SECRET}, users: [u] }]`;
-  const folder = await mkdtemp(join(tmpdir(), "interlock-webhooks-"));
-  onTestFinished(() => rm(folder, { recursive: true }));
+  const { folder } = await makeFolder(onTestFinished);
   const path = join(folder, "webhooks.yaml");
   await writeFile(path, small.replace("[u]", `[${users}]`));
   const lex = vi.spyOn(Lexer.prototype, "lex");
-  onTestFinished(() => lex.mockRestore());
   const reading = await readWebhooksFile(path);
   expect(lex).not.toHaveBeenCalled();
   await writeFile(path, small);

@@ -112,9 +112,10 @@ test("there is a deployment for each role, with valid settings", () => {
 });
 
 test.each(deployments.map((each) => [each.metadata.name, each] as const))(
-  "%s is probed at the port on which it listens",
+  "%s is probed at its port, and has time to shut down and only the rights and memory that it needs",
   (_, deployment) => {
-    const { ports, startupProbe, livenessProbe, readinessProbe } = containerOf(deployment);
+    const { ports, startupProbe, livenessProbe, readinessProbe, ...rest } = containerOf(deployment);
+    const { lifecycle, resources, securityContext } = rest;
     expect(ports).toEqual([{ name: "http", containerPort: settingsIn(deployment).port }]);
     for (const [probe, path] of [
       [startupProbe, "/health"],
@@ -123,14 +124,7 @@ test.each(deployments.map((each) => [each.metadata.name, each] as const))(
     ] as const) {
       expect(probe.httpGet).toEqual({ path, port: "http" });
     }
-  },
-);
-
-test.each(deployments.map((each) => [each.metadata.name, each] as const))(
-  "%s has enough time to shut down, and only the rights and memory that it needs",
-  (_, deployment) => {
     const { spec } = deployment.spec.template;
-    const { lifecycle, resources, securityContext } = containerOf(deployment);
     const pause = /setTimeout\(.*, (\d+)\)$/.exec(lifecycle?.preStop.exec.command.at(-1) ?? "")?.[1] ?? 0;
     const needed = Number(pause) / 1_000 + settingsIn(deployment).drainMs / 1_000 + CLOSE_S;
     expect(spec.terminationGracePeriodSeconds).toBeGreaterThan(needed);
@@ -212,11 +206,4 @@ test("programs may run as users of their own: the worker of kubernetes-run-as is
     allowPrivilegeEscalation: false,
     capabilities: { drop: ["ALL"], add: ["SETUID", "SETGID", "KILL"] },
   });
-});
-
-test("there is one catalogue, and the example's keys are valid", () => {
-  const { data } = named("ConfigMap", "interlock-catalogue");
-  expect(readCatalog(data!["agents_config.yaml"]!)).toMatchObject({ ok: true });
-  const { stringData } = named("Secret", "interlock");
-  expect(readKeys(stringData!["keys.yaml"]!)).toMatchObject({ ok: true });
 });

@@ -77,31 +77,17 @@ test("only differences are published, and topics of a group that should not exis
   const broker = new KeepingBroker();
   const states = new RetainedStates(broker.outbox);
   const isOurs = (topic: string) => topic.startsWith("f/");
+  const wanted = new Map([
+    ["f/holder", "new"],
+    ["f/heard", "[]"],
+  ]);
   states.learn("f/holder", "old");
   states.learn("f/session/gone", "{}");
   states.learn("g/holder", "other");
-  states.set(
-    "f",
-    new Map([
-      ["f/holder", "new"],
-      ["f/heard", "[]"],
-    ]),
-    isOurs,
-  );
+  states.set("f", wanted, isOurs);
   await broker.answer();
-  expect(broker.taken.splice(0)).toEqual([
-    ["f/holder", "new"],
-    ["f/heard", "[]"],
-    ["f/session/gone", ""],
-  ]);
-  states.set(
-    "f",
-    new Map([
-      ["f/holder", "new"],
-      ["f/heard", "[]"],
-    ]),
-    isOurs,
-  );
+  expect(broker.taken.splice(0)).toEqual([...wanted, ["f/session/gone", ""]]);
+  states.set("f", wanted, isOurs);
   await broker.answer();
   expect(broker.taken).toEqual([]);
   // A broker that has lost everything, and one that kept an old state.
@@ -110,11 +96,7 @@ test("only differences are published, and topics of a group that should not exis
   states.learn("f/session/gone", "{}");
   states.compare();
   await broker.answer();
-  expect(broker.taken).toEqual([
-    ["f/holder", "new"],
-    ["f/heard", "[]"],
-    ["f/session/gone", ""],
-  ]);
+  expect(broker.taken).toEqual([...wanted, ["f/session/gone", ""]]);
 });
 
 test("messages that are left alone are counted, and said once a minute", async () => {

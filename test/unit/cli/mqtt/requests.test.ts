@@ -60,6 +60,7 @@ async function ask(
 }
 
 const expired = (expiry: AbortSignal) => (expiry.aborted ? undefined : once(expiry, "abort"));
+const UNKNOWN = { outcome: "failed", reason: "unreachable", say: expect.stringMatching(/not known\.$/) };
 const PATHS = { create: "POST /session/create", message: "POST /message", read: "GET /session/s1" };
 
 test("a request that expires while the node carries it out is answered as the node decides, and its text is said", async () => {
@@ -77,36 +78,26 @@ test("if its answer is lost, it is not begun again after its expiry, and the rep
     await expired(expiry);
     throw failing("ECONNRESET");
   });
-  expect(reply).toMatchObject({ outcome: "failed", reason: "unreachable", say: expect.stringMatching(/not known\.$/) });
+  expect(reply).toMatchObject(UNKNOWN);
   expect(sent).toEqual([PATHS.create]);
 });
 
-test("if nothing listens at the node's address until then, it has expired", async () => {
-  const { reply } = await ask("request", { agent: "bell" }, () => Promise.reject(failing("ECONNREFUSED")));
-  expect(reply).toMatchObject({ outcome: "failed", reason: "expired" });
-});
+const problem =
+  (errorCode: string, status: number, more: object = {}) =>
+  async () =>
+    Response.json({ success: false, errorCode, error: "Later.", retryable: true, ...more }, { status });
+const EXPIRED = { outcome: "failed", reason: "expired", say: "It has expired." };
 
-test.each(["busy", "too_many_requests"])(
-  "if the node has only answered %s until then, it has expired",
-  async (errorCode) => {
-    const status = errorCode === "busy" ? 503 : 429;
-    const answer = { success: false, errorCode, error: "Later.", retryable: true };
-    const { reply } = await ask("request", { agent: "bell" }, async () => Response.json(answer, { status }));
-    expect(reply).toMatchObject({ outcome: "failed", reason: "expired", say: "It has expired." });
-  },
-);
-
-test.each([
-  ["its node", { success: false, errorCode: "unavailable", error: "Not known yet.", retryable: true }, 503],
-  ["a proxy before it", "Bad Gateway", 502],
-  [
-    "one of its floors",
-    { ...{ success: false, errorCode: "busy", error: "Later.", retryable: true }, zones: [{}] },
-    503,
-  ],
-])("if %s does not know until then, the reply says so", async (_, answer, status) => {
-  const { reply } = await ask("request", { agent: "bell" }, async () => Response.json(answer, { status }));
-  expect(reply).toMatchObject({ outcome: "failed", reason: "unreachable", say: expect.stringMatching(/not known\.$/) });
+test.each<[what: string, answer: () => Promise<Response>, reply: object]>([
+  ["nothing listens at the node's address", () => Promise.reject(failing("ECONNREFUSED")), EXPIRED],
+  ["the node has only answered that it is busy", problem("busy", 503), EXPIRED],
+  ["the node has only answered that there are too many requests", problem("too_many_requests", 429), EXPIRED],
+  ["its node does not know", problem("unavailable", 503), UNKNOWN],
+  ["a proxy before it does not know", async () => Response.json("Bad Gateway", { status: 502 }), UNKNOWN],
+  ["one of its floors does not know", problem("busy", 503, { zones: [{}] }), UNKNOWN],
+])("if %s until then, the reply says whether it has expired, or that nobody knows", async (_, answer, expected) => {
+  const { reply } = await ask("request", { agent: "bell" }, answer);
+  expect(reply).toMatchObject(expected);
 });
 
 test("what would change a session is not begun after the expiry", async () => {
