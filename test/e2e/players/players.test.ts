@@ -1,5 +1,6 @@
 /** Real players that know nothing of Interlock; what is heard is measured at the sink's monitor. */
 
+import type { ChildProcess } from "node:child_process";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, beforeEach, expect, onTestFailed, onTestFinished, test } from "vitest";
 import { SONG_LEVEL } from "../../../examples/car/sound/song.ts";
@@ -108,19 +109,16 @@ describeWith(
       await expect.poll(() => desktop.streams()).toEqual([]);
     });
 
-    /** Play a song with mpv until the end of the work. */
-    async function withMpv(work: () => Promise<void>, ...options: string[]): Promise<void> {
-      const mpv = desktop.mpv(...options);
+    /** Let a player play until the end of the work. */
+    async function withPlayer(player: ChildProcess, work: () => Promise<void>, signal?: NodeJS.Signals): Promise<void> {
       try {
         await work();
       } finally {
-        await end(mpv);
-        await expect.poll(() => musicOf(desktop)).toBe("archived");
+        await end(player, signal);
+        await isState(desktop, "archived");
       }
     }
-
-    test("mpv is quieter beneath a prompt, silent in a call, and back at its own level", () =>
-      withMpv(() => checkDrive(desktop)));
+    const withMpv = (work: () => Promise<void>, ...options: string[]) => withPlayer(desktop.mpv(...options), work);
 
     test("what the user does in the player is a request: a pause, and a play that a call refuses", () =>
       withMpv(async () => {
@@ -213,7 +211,7 @@ describeWith(
         await checkDrive(desktop);
       }));
 
-    test("a volume that the user changes while a player is quieter stays changed", () =>
+    test("a volume that the user changes while a player is quieter stays changed, and is never above its full one", () =>
       withMpv(async () => {
         const endPrompt = await beginPrompt(desktop);
         await desktop.turn("-6dB");
@@ -221,15 +219,10 @@ describeWith(
         await endPrompt();
         await heard(desktop, "the song after the prompt, turned down", -6);
         await desktop.turn("100%");
-        await heard(desktop, "the song, turned up");
-      }));
-
-    test("a player that is turned to its full volume while it is quieter is never louder than that", () =>
-      withMpv(async () => {
-        const endPrompt = await beginPrompt(desktop);
+        const endNext = await beginPrompt(desktop);
         await desktop.turn("100%");
         await heard(desktop, "the song beneath the prompt, whatever its slider shows", -14);
-        await endPrompt();
+        await endNext();
         await heard(desktop, "the song after the prompt");
       }));
 
@@ -249,48 +242,35 @@ describeWith(
         await end(second);
       }));
 
-    test("a player that cannot pause is muted in a call, and keeps its session when it is on the bus again after a restart", async () => {
-      const player = desktop.stubborn();
-      try {
-        await checkDrive(desktop);
-        const [before] = await musicIn(desktop);
-        const from = desktop.lines.length;
-        await desktop.restartBus();
-        await desktop.hears("there again", from);
-        await checkDrive(desktop);
-        const { session } = await desktop.client.getSession(before!.id);
-        expect(session.state).toBe("active");
-      } finally {
-        await end(player, "SIGTERM");
-      }
-      await isState(desktop, "archived");
-    });
+    test("a player that cannot pause is muted in a call, and keeps its session when it is on the bus again after a restart", () =>
+      withPlayer(
+        desktop.stubborn(),
+        async () => {
+          await checkDrive(desktop);
+          const [before] = await musicIn(desktop);
+          const from = desktop.lines.length;
+          await desktop.restartBus();
+          await desktop.hears("there again", from);
+          await checkDrive(desktop);
+          const { session } = await desktop.client.getSession(before!.id);
+          expect(session.state).toBe("active");
+        },
+        "SIGTERM",
+      ));
 
     testWith(
       ["vlc"],
       "VLC is one player, although it has several connections to the bus, and obeys as mpv does",
-      async () => {
-        const vlc = await desktop.vlc();
-        try {
+      async () =>
+        withPlayer(await desktop.vlc(), async () => {
           await checkDrive(desktop);
           expect(await musicIn(desktop)).toHaveLength(1);
-        } finally {
-          await end(vlc);
-        }
-        await isState(desktop, "archived");
-      },
+        }),
       TIMEOUT_MS,
     );
 
-    test("a player that says that it has paused, and sounds on, is silenced in a call", async () => {
-      const player = desktop.stubborn("pauses");
-      try {
-        await checkDrive(desktop);
-      } finally {
-        await end(player, "SIGTERM");
-      }
-      await isState(desktop, "archived");
-    });
+    test("a player that says that it has paused, and sounds on, is silenced in a call", () =>
+      withPlayer(desktop.stubborn("pauses"), () => checkDrive(desktop), "SIGTERM"));
 
     test("a stream without controls obeys by its volume, and its user's mute is left alone", async () => {
       const endCall = await ask(desktop, "ecall_agent");
