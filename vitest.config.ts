@@ -19,8 +19,8 @@ const LONG = [
 /** What mostly waits, longest first: these files are spread between others that compute. */
 const WAITING = [
   ...["/players/", "/postgres-contract", "/car.", "/failed-start", "/client/python", "/chat-example", "/drive."],
-  ...["/several-nodes", "/live-views", "/crash/programs", "/agent-switches", "/external-players", "/mqtt/", "/chat."],
-  ...["/inspect.", "/healing.", "/event-source."],
+  ...["/live-views", "/crash/programs", "/agent-switches", "/external-players", "/mqtt/", "/chat.", "/inspect."],
+  ...["/healing.", "/event-source."],
 ];
 
 /**
@@ -102,12 +102,14 @@ const PROGRAM_TESTS = [
 /** Tests that may start nodes as processes. */
 const NODES = { globalSetup: "test/support/nodes/built-node.ts" };
 /**
- * Minutes of real processes: whole clusters, packages, proxies, coding agents, attacks, the client in several browsers, a
+ * Minutes of real processes: whole clusters, a standby that is promoted, packages, proxies, coding agents, attacks, the client in several browsers, a
  * page whose server or sign-in is gone, its sessions, keys, sheets, copies, deletions and policies, each view in each
  * theme, language and size; large floors explored to their end; planted faults of moves and time, and stories on a
  * node. `npm run test:long` runs them, `npm test` the rest, and CI both.
  */
 const LONG_TESTS = [
+  "test/contract/postgres/postgres-promoted.test.ts",
+  "test/docs/several-nodes.test.ts",
   "test/e2e/attacks/**/*.test.ts",
   "test/e2e/client/browsers.test.ts",
   "test/e2e/cluster/**/*.test.ts",
@@ -123,10 +125,13 @@ const LONG_TESTS = [
   "test/e2e/page/sheets.test.ts",
   "test/e2e/page/sign-in-ends.test.ts",
   "test/e2e/real-agents/**/*.test.ts",
+  "test/e2e/watching/several-nodes.test.ts",
   "test/simulation/policy/planted-time.test.ts",
   "test/simulation/policy/stories-on-a-node.test.ts",
   "test/unit/actors/every-large-floor.test.ts",
 ];
+/** Suites of one node in `npm test`, and of a whole cluster in `npm run test:long`. */
+const DEPLOYMENT_TESTS = "test/e2e/minds/**/*.test.ts";
 /** Measures how long a node's answers take, so that no other test may run beside it. */
 const ALONE = ["test/e2e/attacks/all-attacks.test.ts"];
 export default defineConfig({
@@ -165,11 +170,29 @@ export default defineConfig({
           ...NODES,
         },
       },
-      { extends: true, test: { name: "long", include: LONG_TESTS, exclude: ALONE, retry, ...NODES } },
+      {
+        extends: true,
+        test: {
+          name: "long",
+          include: [...LONG_TESTS, DEPLOYMENT_TESTS],
+          exclude: ALONE,
+          provide: { deployment: "scaled out" },
+          retry,
+          ...NODES,
+        },
+      },
       { extends: true, test: { name: "alone", include: ALONE, retry, ...NODES, sequence: { groupOrder: 1 } } },
       {
         extends: true,
-        test: { name: "talking", include: TALKING, exclude: LONG_TESTS, retry, ...NODES, ...SHARING },
+        test: {
+          name: "talking",
+          include: TALKING,
+          exclude: LONG_TESTS,
+          provide: { deployment: "in one process" },
+          retry,
+          ...NODES,
+          ...SHARING,
+        },
       },
     ],
     // No test asks how long something takes: these only end what hangs, on a machine that is busy too.

@@ -1,4 +1,4 @@
-import { describe, expect } from "vitest";
+import { describe, expect, inject } from "vitest";
 import type { StreamEvent } from "../clients/frame-reader.ts";
 import { headOf } from "../clients/node-client.ts";
 import { SessionReader } from "../clients/session-reader.ts";
@@ -6,6 +6,13 @@ import { atEndOfSuite } from "../runner/at-end-of-suite.ts";
 import { beforeTries } from "../runner/before-tries.ts";
 import { type ChildServer, type Installation, makeInstallation } from "./child-server.ts";
 import { Cluster, describeClusters } from "./cluster.ts";
+
+declare module "vitest" {
+  interface ProvidedContext {
+    /** The deployment that `describeDeployments` tests, by the project. */
+    deployment: "in one process" | "scaled out";
+  }
+}
 
 type Catalog = Parameters<typeof makeInstallation>[0];
 
@@ -34,16 +41,21 @@ export interface DeploymentOptions {
 }
 
 /**
- * One suite over both deployments: a node with a SQLite file; and two gateways, an orchestrator and a worker over
- * PostgreSQL and Redis. The nodes start once per suite.
+ * One suite for both deployments: a node with a SQLite file, in `npm test`; and two gateways, an orchestrator and a
+ * worker over PostgreSQL and Redis, in `npm run test:long`. The nodes start once per suite.
  */
 export function describeDeployments(
   name: string,
   options: DeploymentOptions,
   suite: (deployment: DeploymentUnderTest) => void,
 ): void {
-  describe(`${name}, in one process`, () => suiteOver(options, embedded, suite));
-  describeClusters(`${name}, scaled out`, (servers) => {
+  const deployment = inject("deployment");
+  const title = `${name}, ${deployment}`;
+  if (deployment === "in one process") {
+    describe(title, () => suiteOver(options, embedded, suite));
+    return;
+  }
+  describeClusters(title, (servers) => {
     const start: Start = async ({ catalog, settings = {} }, atEnd) => {
       const cluster = await Cluster.make(servers, { catalog: await catalog(), settings, atEnd });
       const all = () => cluster.startAll(["gateway"], ["gateway"], ["orchestrator"], ["worker"]);
