@@ -103,7 +103,7 @@ const PROGRAM_TESTS = [
 const NODES = { globalSetup: "test/support/nodes/built-node.ts" };
 /**
  * Minutes of real processes: whole clusters, a standby that is promoted, packages, proxies, coding agents, attacks, the client in several browsers, a
- * page whose server or sign-in is gone, its sessions, keys, sheets, copies, deletions and policies, each view in each
+ * page whose server or sign-in is gone, its sessions, keys, touch, sheets, copies, deletions and policies, each view in each
  * theme, language and size; large floors explored to their end; planted faults of moves and time, and stories on a
  * node. `npm run test:long` runs them, `npm test` the rest, and CI both.
  */
@@ -124,6 +124,7 @@ const LONG_TESTS = [
   "test/e2e/page/session.test.ts",
   "test/e2e/page/sheets.test.ts",
   "test/e2e/page/sign-in-ends.test.ts",
+  "test/e2e/page/touch.test.ts",
   "test/e2e/real-agents/**/*.test.ts",
   "test/e2e/watching/several-nodes.test.ts",
   "test/simulation/policy/planted-time.test.ts",
