@@ -234,6 +234,8 @@ async function startPipewire(env: NodeJS.ProcessEnv, stack: AsyncDisposableStack
     const child = spawn(command, { env, stdio: "ignore" });
     stack.defer(() => end(child, "SIGKILL"));
     await once(child, "spawn");
+    // WirePlumber gives up if PipeWire does not listen yet, and then no stream is linked to a sink.
+    await vi.waitFor(() => run("pw-cli", ["info", "0"], { env }), PATIENT);
   }
   const properties = `{ factory.name=support.null-audio-sink node.name=${SINK} media.class=Audio/Sink object.linger=true audio.position=[MONO] }`;
   // Servers of sound have no line that says that they are ready.
