@@ -102,10 +102,10 @@ const PROGRAM_TESTS = [
 /** Tests that may start nodes as processes. */
 const NODES = { globalSetup: "test/support/nodes/built-node.ts" };
 /**
- * Minutes of real processes: whole clusters, a standby that is promoted, packages, proxies, coding agents, attacks, the client in several browsers, a
- * page whose server or sign-in is gone, its sessions, keys, touch, sheets, copies, deletions and policies, each view in each
- * theme, language and size; large floors explored to their end; planted faults of moves and time, and stories on a
- * node. `npm run test:long` runs them, `npm test` the rest, and CI both.
+ * Minutes of real processes: whole clusters, a standby that is promoted, packages, proxies, coding agents, attacks, the
+ * client in several browsers, a page whose server or sign-in is gone, its sessions, keys, touch, sheets, copies,
+ * deletions and policies, each view in each theme, language and size; large floors explored to their end; planted
+ * faults of moves and time, and stories on a node. `npm run test:long` runs them, `npm test` the rest, and CI both.
  */
 const LONG_TESTS = [
   "test/contract/postgres/postgres-promoted.test.ts",

@@ -230,13 +230,16 @@ export class Desktop implements AsyncDisposable {
 }
 
 async function startPipewire(env: NodeJS.ProcessEnv, stack: AsyncDisposableStack): Promise<void> {
-  for (const command of ["pipewire", "wireplumber", "pipewire-pulse"]) {
+  const start = async (command: string) => {
     const child = spawn(command, { env, stdio: "ignore" });
     stack.defer(() => end(child, "SIGKILL"));
     await once(child, "spawn");
-    // WirePlumber gives up if PipeWire does not listen yet, and then no stream is linked to a sink.
-    await vi.waitFor(() => run("pw-cli", ["info", "0"], { env }), PATIENT);
-  }
+  };
+  await start("pipewire");
+  // WirePlumber gives up if PipeWire does not listen yet, and then no stream is linked to a sink.
+  await vi.waitFor(() => run("pw-cli", ["info", "0"], { env }), PATIENT);
+  await start("wireplumber");
+  await start("pipewire-pulse");
   const properties = `{ factory.name=support.null-audio-sink node.name=${SINK} media.class=Audio/Sink object.linger=true audio.position=[MONO] }`;
   // Servers of sound have no line that says that they are ready.
   await vi.waitFor(() => run("pactl", ["info"], { env }), PATIENT);
