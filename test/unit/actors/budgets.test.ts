@@ -73,6 +73,16 @@ const eventsOf = async (stage: HostStage, type: string, floorId = "u:ann") => {
   return entries.filter((entry) => entry.type === type).map(({ json }) => JSON.parse(json));
 };
 
+test("of 64 turns that begin at once on floors of two nodes, exactly as many begin as the budget has", async () => {
+  const stage = await open(runsOf(20));
+  const nodes = [stage, stage.neighbour()];
+  const ask = (index: number) => say(nodes[index % 2]!, `r${index}`, { sessionId: `s${index}`, user: `user${index}` });
+  const replies = await Promise.all(Array.from({ length: 64 }, (_, index) => ask(index)));
+  expect(replies.filter(({ ok }) => ok)).toHaveLength(20);
+  expect(replies.filter(isRefused)).toHaveLength(44);
+  for (const [index, { ok }] of replies.entries()) expect((await sessionOf(stage, `s${index}`)) !== undefined).toBe(ok);
+});
+
 test("a refused turn says when to come again, in the session's language, and changes nothing else", async () => {
   const stage = await open(runsOf(1), { per: "agent", agent: "news", runs: 1, within: "2h" });
   await stage.create("music", "music");
