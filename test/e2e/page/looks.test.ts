@@ -1,7 +1,7 @@
-import { AxeBuilder } from "@axe-core/playwright";
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createClient } from "../../../src/client/client.ts";
+import { axeFaults } from "../../support/browsers/axe.ts";
 import { describePage, startPageNode } from "../../support/browsers/page-stage.ts";
 import { CAR } from "../../support/catalogs/car-catalog.ts";
 import { E2E_AGENTS, makeClerk } from "../../support/catalogs/e2e-catalog.ts";
@@ -104,8 +104,7 @@ describePage("every view", (open) => {
           expect(await beyondScreen(page), `${name} at ${size.width}`).toEqual([]);
         }
         await resize(page, SIZES[place % SIZES.length]!);
-        const { violations } = await new AxeBuilder({ page }).analyze();
-        expect(violations.map(({ id, nodes }) => `${name}: ${id}: ${nodes[0]?.html}`)).toEqual([]);
+        expect(await axeFaults(page), name).toEqual([]);
       }
     },
     180_000,

@@ -1,6 +1,6 @@
-import { AxeBuilder } from "@axe-core/playwright";
-import type { Locator, Page } from "playwright-core";
+import type { Locator } from "playwright-core";
 import { expect, onTestFinished, test } from "vitest";
+import { axeFaults } from "../../support/browsers/axe.ts";
 import {
   addressOf,
   describePage,
@@ -24,11 +24,6 @@ await user.hold("phone", { title: "a call" });
 await user.askToCreate({ agentId: "chat", activate: true });
 const address = addressOf(node, "floor", music);
 
-async function expectNoAxeFaults(page: Page): Promise<void> {
-  const { violations } = await new AxeBuilder({ page }).analyze();
-  expect(violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`)).toEqual([]);
-}
-
 describePage("the panels beside the floor", (open) => {
   test("on a phone the newest decision is a line that opens a sheet of all, which Escape or a press outside closes; the sessions and their search are a sheet, from which one is opened", async () => {
     const page = await open(address, PHONE);
@@ -38,7 +33,7 @@ describePage("the panels beside the floor", (open) => {
     await sheet.getByText("Music (20) got the floor: it is free.").waitFor();
     await sheet.locator("summary").first().tap();
     await sheet.getByText("lower_priority").waitFor();
-    await expectNoAxeFaults(page);
+    expect(await axeFaults(page)).toEqual([]);
     await page.keyboard.press("Escape");
     await gone(sheet);
     await hasFocus(opener);
@@ -60,7 +55,7 @@ describePage("the panels beside the floor", (open) => {
     await sessions.getByRole("link", { name: /^a call/ }).waitFor();
     await sessions.getByRole("searchbox").fill("songs");
     await gone(sessions.getByRole("link", { name: /^a call/ }));
-    await expectNoAxeFaults(page);
+    expect(await axeFaults(page)).toEqual([]);
     await sessions.getByRole("link", { name: /^songs/ }).tap();
     await page.waitForURL(new RegExp(`#/session/.*/${music.id}`));
     await page.getByRole("heading", { name: "songs", exact: true }).waitFor();
