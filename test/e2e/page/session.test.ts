@@ -374,8 +374,8 @@ describePage("the session view", (open) => {
     await page.setViewportSize({ width: 390, height: 844 });
     const opener = page.getByRole("button", { name: "Facts", exact: true });
     await opener.waitFor();
+    await gone(facts);
     const sheet = page.getByRole("dialog", { name: "Facts" });
-    expect(await facts.count()).toBe(0);
     await opener.click();
     await sheet.getByText("active · idle").waitFor();
     await page.keyboard.press("Escape");
