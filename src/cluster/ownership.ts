@@ -96,7 +96,7 @@ export class Ownership {
     const { bus } = this.#options;
     this.#announcements = await bus.subscribe(this.#topic, (message) => this.#receive(message));
     this.#forget = bus.onRecovered(() => void this.#renew());
-    await this.#renewOnce();
+    await this.#renewFirst();
     this.#announce({ changed: true });
     const { clock, leaseMs } = this.#options;
     if (!this.#isStopping) this.#timer = every(clock, leaseMs / RENEWALS, () => this.#renew());
@@ -181,6 +181,21 @@ export class Ownership {
     });
     this.#renewing = renewing;
     return renewing;
+  }
+
+  /** A request during it runs another one after it, as during any renewal: of two views the newer one counts. */
+  async #renewFirst(): Promise<void> {
+    const first = this.#renewOnce();
+    const after = async () => {
+      if (this.#isRenewedAgain) await this.#renewAll();
+    };
+    this.#renewing = first
+      .then(after, () => {})
+      .finally(() => {
+        this.#renewing = undefined;
+      });
+    await first;
+    await this.#renewing;
   }
 
   async #renewAll(): Promise<void> {

@@ -1,8 +1,10 @@
 import { expect, test } from "vitest";
 import { MemoryBus } from "../../../src/bus/memory-bus.ts";
+import { ownersOf } from "../../../src/bus/rendezvous.ts";
 import { Ownership, partitionTopic } from "../../../src/cluster/ownership.ts";
 import { StoreWatch } from "../../../src/cluster/store-watch.ts";
 import type { FloorId } from "../../../src/protocol/ids.ts";
+import { writeMessage } from "../../../src/protocol/internal/bus-message.ts";
 import { MemberList } from "../../support/nodes/member-list.ts";
 import { VirtualClock } from "../../support/runner/virtual-clock.ts";
 
@@ -20,6 +22,8 @@ class Cluster {
   readonly watches = new Map<string, StoreWatch>();
   /** Nodes whose requests to the store fail. */
   readonly cut = new Set<string>();
+  /** What the subscription to a topic waits for. */
+  readonly acknowledged = new Map<string, Promise<void>>();
 
   async node(nodeId: string, count = 256): Promise<Ownership> {
     const ownership = new Ownership({
@@ -32,6 +36,7 @@ class Cluster {
       count,
       leaseMs: LEASE_MS,
       serve: async (topic) => {
+        await this.acknowledged.get(topic);
         const nodes = this.answering.get(topic) ?? new Set();
         this.answering.set(topic, nodes.add(nodeId));
         return { end: () => nodes.delete(nodeId) };
@@ -124,6 +129,24 @@ test("the last node to stop does not wait", async () => {
   const only = await cluster.node("a");
   await only.stop(Number.MAX_SAFE_INTEGER);
   expect(cluster.answers().flat()).toEqual([]);
+});
+
+test("a node that another one joins while it starts, and that dies meanwhile, answers for all floors", async () => {
+  const cluster = new Cluster();
+  const owners = ownersOf(["a", "b"], 256);
+  const gained = owners.flatMap((owner, partition) => (owner === "b" ? [partition] : []));
+  const acknowledged = Promise.withResolvers<void>();
+  cluster.acknowledged.set(`e.floors.${gained[0]}`, acknowledged.promise);
+  const starting = cluster.node("a");
+  await cluster.settle();
+  cluster.acknowledged.clear();
+  await cluster.members.of("b").renew();
+  await cluster.bus.publish("e.nodes", writeMessage({ by: "b", gained }));
+  await cluster.pass(LEASE_MS);
+  acknowledged.resolve();
+  await starting;
+  await cluster.pass(LEASE_MS);
+  expect(cluster.answers().filter((nodes) => nodes.join() !== "a")).toEqual([]);
 });
 
 test("the partitions of a dead node move when its lease ends", async () => {
