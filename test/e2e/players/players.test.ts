@@ -110,13 +110,12 @@ describeWith(
     });
 
     /** Let a player play until the end of the work. */
-    async function withPlayer(player: ChildProcess, work: () => Promise<void>, signal?: NodeJS.Signals): Promise<void> {
-      try {
-        await work();
-      } finally {
+    function withPlayer(player: ChildProcess, work: () => Promise<void>, signal?: NodeJS.Signals): Promise<void> {
+      onTestFinished(async () => {
         await end(player, signal);
         await isState(desktop, "archived");
-      }
+      });
+      return work();
     }
     const withMpv = (work: () => Promise<void>, ...options: string[]) => withPlayer(desktop.mpv(...options), work);
 

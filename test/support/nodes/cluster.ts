@@ -10,7 +10,7 @@ import { type ChildServer, type Installation, makeInstallation } from "./child-s
 
 const begun: ChildServer[] = [];
 /** How much of each log is printed. */
-const TOLD = 4_000;
+const TOLD = 8_000;
 
 /** The servers that a file's clusters share: one PostgreSQL and one Redis, from the first test to the last. */
 export interface ClusterServers {
@@ -71,7 +71,7 @@ export class Cluster {
     atEnd(drop);
     const ports = { clock: new StandingClock(), log: new KeptLog() };
     atEnd(() => checkStoredFloors(openPostgresStore({ url, ...ports }), JSON.stringify(catalog)));
-    const shared = { INTERLOCK_STORE: url, INTERLOCK_BUS: bus().url, LOG_LEVEL: "warn", ...settings };
+    const shared = { INTERLOCK_STORE: url, INTERLOCK_BUS: bus().url, LOG_LEVEL: "info", ...settings };
     return new Cluster(url, await makeInstallation(catalog, shared, atEnd));
   }
 

@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { accepted } from "../../../support/clients/e2e-client.ts";
 import { OpenApiDocument } from "../../../support/documents/openapi-document.ts";
 import { type Schema, samplesOf } from "../../../support/documents/openapi-samples.ts";
@@ -81,48 +81,41 @@ async function statusOf(node: NodeUnderTest, { method, path, body }: OddRequest)
   return answer.status;
 }
 
-function suite(startNode: () => Promise<NodeUnderTest>): void {
+function suite(settingsOf: () => Promise<Record<string, string>> = async () => ({})): void {
   test("every route of /openapi.json cleans or refuses odd strings in every field, and never fails with internal", async () => {
-    const node = await startNode();
-    try {
-      const document = OpenApiDocument.parse(JSON.parse((await node.send("GET", "/openapi.json")).text));
-      const failed: unknown[] = [];
-      const statuses = new Map<number, number>();
-      let sessions = 0;
-      let hasChanged = true;
-      for (const request of oddRequests(document)) {
-        // Each request gets a session that no earlier request has changed, archived or deleted.
-        if (hasChanged) {
-          if (sessions > 0) await node.delete(`/session/${GOOD}${sessions}`);
-          sessions += 1;
-          const create = { id: `${GOOD}${sessions}`, agentId: GOOD, userId: GOOD, activate: true };
-          await accepted(node.post("/session/create", create));
-          await accepted(node.post("/message", { type: "chat", id: GOOD, sessionId: create.id, content: GOOD }));
-        }
-        const status = await statusOf(node, inSession(request, `${GOOD}${sessions}`));
-        hasChanged = status === 200 && request.method !== "GET";
-        statuses.set(status, (statuses.get(status) ?? 0) + 1);
-        if (status >= 500) failed.push({ ...request, status });
+    const node = await NodeUnderTest.start({ agents, catalog, settings: await settingsOf() }, onTestFinished);
+    const document = OpenApiDocument.parse(JSON.parse((await node.send("GET", "/openapi.json")).text));
+    const failed: unknown[] = [];
+    const statuses = new Map<number, number>();
+    let sessions = 0;
+    let hasChanged = true;
+    for (const request of oddRequests(document)) {
+      // Each request gets a session that no earlier request has changed, archived or deleted.
+      if (hasChanged) {
+        if (sessions > 0) await node.delete(`/session/${GOOD}${sessions}`);
+        sessions += 1;
+        const create = { id: `${GOOD}${sessions}`, agentId: GOOD, userId: GOOD, activate: true };
+        await accepted(node.post("/session/create", create));
+        await accepted(node.post("/message", { type: "chat", id: GOOD, sessionId: create.id, content: GOOD }));
       }
-      expect(failed).toEqual([]);
-      // Some strings are cleaned, some are refused, some name nothing: the test reaches more than the schemas.
-      expect([...statuses.keys()]).toEqual(expect.arrayContaining([200, 400, 404]));
-      expect(statuses.get(200)).toBeGreaterThan(10);
-    } finally {
-      await node.stop();
+      const status = await statusOf(node, inSession(request, `${GOOD}${sessions}`));
+      hasChanged = status === 200 && request.method !== "GET";
+      statuses.set(status, (statuses.get(status) ?? 0) + 1);
+      if (status >= 500) failed.push({ ...request, status });
     }
+    expect(failed).toEqual([]);
+    // Some strings are cleaned, some are refused, some name nothing: the test reaches more than the schemas.
+    expect([...statuses.keys()]).toEqual(expect.arrayContaining([200, 400, 404]));
+    expect(statuses.get(200)).toBeGreaterThan(10);
   }, 180_000);
 }
 
 const agents = [{ name: GOOD, priority: 20, adapter: { kind: "scripted", replies: [{ say: ["Hello."] }] } }];
 const catalog = { default_agent: GOOD };
 
-describe("NUL or half a character on SQLite", () => suite(() => NodeUnderTest.start({ agents, catalog })));
+describe("NUL or half a character on SQLite", () => suite());
 
 describeWith([POSTGRES], "NUL or half a character on PostgreSQL", (start) => {
   const server = serverOf(start);
-  suite(async () => {
-    const { url } = await server().makeDatabase();
-    return NodeUnderTest.start({ agents, catalog, settings: { INTERLOCK_STORE: url } });
-  });
+  suite(async () => ({ INTERLOCK_STORE: (await server().makeDatabase()).url }));
 });
