@@ -274,6 +274,8 @@ describePage("what-if by touch", (open) => {
     expect(await page.getByRole("button", { name: "What if?" }).count()).toBe(0);
     const hint = page.getByText("Point at an agent to see what its start would do.");
     await hint.waitFor();
+    // The bar below has come.
+    await page.getByText(/^(\d+) of \1 events$/).waitFor();
     const height = () => page.evaluate<number>("document.documentElement.scrollHeight");
     const before = await height();
     await agentButton(page, "Phone").hover();
