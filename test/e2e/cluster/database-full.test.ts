@@ -51,10 +51,8 @@ describeWith([smallPostgres(DISK_MIB), REDIS_PROCESS], TITLE, (startDatabase, st
     for (const until = Date.now() + FULL_MS; Date.now() < until; ) {
       const answer = await read();
       expect(await isReady()).toEqual([200, 200]);
-      if (!server.isMounted || answer === "200 ") continue;
-      // On a busy machine its log may be full already: it panics, does not answer meanwhile, and ends.
-      expect(answer).toBe("503 unavailable");
-      await expect.poll(() => server.hasEnded).toBe(true);
+      // On a busy machine its log may be full already.
+      if (server.isMounted && !server.hasPanicked) expect(answer).toBe("200 ");
     }
     if (server.isMounted) {
       const refusals = () => nodes.map((node) => linesOf(node, "the database refuses writes"));
@@ -64,8 +62,8 @@ describeWith([smallPostgres(DISK_MIB), REDIS_PROCESS], TITLE, (startDatabase, st
       const isSilence = (line: ChildServer["log"][number]) =>
         line.msg === "the database does not answer statements" && !/timeout"/.test(JSON.stringify(line));
       const silences = nodes.flatMap(({ log }) => log.filter(isSilence).map((line) => JSON.stringify(line)));
-      // What it says after its end is another matter.
-      if (!server.hasEnded) expect(silences).toEqual([]);
+      // What it says after its panic is another matter.
+      if (!server.hasPanicked) expect(silences).toEqual([]);
     }
 
     // Another file of the write-ahead log finds no room: the server panics, and cannot recover. A file in which nothing

@@ -47,6 +47,7 @@ export class PostgresProcess {
   readonly #flags: readonly string[];
   readonly #isMounted: boolean;
   readonly #data: string;
+  #hasPanicked = false;
   #child: ChildProcess | undefined;
   #exit: Promise<unknown> = Promise.resolve();
 
@@ -132,6 +133,11 @@ export class PostgresProcess {
     return this.#child?.exitCode !== null;
   }
 
+  /** Whether it has said that it cannot go on: it closes all connections then, and ends a moment later. */
+  get hasPanicked(): boolean {
+    return this.#hasPanicked;
+  }
+
   /** Leave no room on its disk. */
   async fillDisk(): Promise<void> {
     if (!this.#isMounted) return await this.#limitFiles(String(FULL_BYTES));
@@ -175,6 +181,7 @@ export class PostgresProcess {
       ...this.#identity,
     });
     this.#child = child;
+    this.#hasPanicked = false;
     this.#exit = once(child, "exit");
     // The server ends with the test at the latest.
     const kill = () => {
@@ -187,6 +194,7 @@ export class PostgresProcess {
     let printed = "";
     const ready = new Promise<true>((resolve) => {
       child.stderr.setEncoding("utf8").on("data", (text: string) => {
+        if (text.includes("PANIC:")) this.#hasPanicked = true;
         // Later output is read, so that the server does not block, and discarded.
         if (!READY.test(printed)) printed += text;
         if (READY.test(printed)) resolve(true);
