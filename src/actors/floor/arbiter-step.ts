@@ -1,15 +1,15 @@
-import { type AgentEntry, type Catalog, restrictionsBy } from "../../config/catalog/catalog.ts";
+import { type Catalog, restrictionsBy } from "../../config/catalog/catalog.ts";
 import { hasHours, isDuring, nextChange } from "../../config/catalog/hours.ts";
 import type { Decision } from "../../protocol/decision.ts";
 import type { ErrorCode } from "../../protocol/errors.ts";
 import type { LoggedData } from "../../protocol/event.ts";
-import { type FloorId, type SessionId, userOf } from "../../protocol/ids.ts";
+import type { FloorId, SessionId } from "../../protocol/ids.ts";
 import { type FloorTime, later } from "../../shared/floor-time.ts";
 import { type Fact, type Given, type RefusalDetails, refusal } from "../facts.ts";
 import type { SessionContext } from "../session/session-context.ts";
 import type { SessionInput } from "../session/session-machine.ts";
 import type { SessionEvent } from "../session/session-step.ts";
-import { type Contender, effectivePriority, type Numbers, numbersOfAgent } from "./contender.ts";
+import type { Contender, Numbers } from "./contender.ts";
 import { everyone, type Floor, type FloorRules, isEligible, reservationOf, rulesOf } from "./floor-state.ts";
 
 /** The context of a floor's arbiter. */
@@ -111,12 +111,6 @@ export function newContender(step: ArbiterStep, numbers: Numbers, sessionId: Ses
   const askedAt = 1 + Math.max(step.asked ?? 0, ...everyone(step.floor).map((contender) => contender.askedAt));
   step.asked = askedAt;
   return { ...numbers, sessionId, askedAt };
-}
-
-/** The numbers an agent would compete with on this floor now. */
-export function numbersOf({ given, flags, floorId }: ArbiterStep, agent: AgentEntry): Numbers {
-  const context = { now: given.now, userId: userOf(floorId), flags };
-  return numbersOfAgent(agent, effectivePriority(agent, given.catalog, context));
 }
 
 /** The language of a session, as one of its numbers. */

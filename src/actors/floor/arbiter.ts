@@ -20,13 +20,12 @@ import {
   hoursOn,
   logDecision,
   newContender,
-  numbersOf,
   refuse,
   type SeenSessions,
 } from "./arbiter-step.ts";
 import { type Challenger, decide, endOfWaitDecision, wakeDecision } from "./arbitration.ts";
 import { depth } from "./audible-together.ts";
-import { type Contender, type Numbers, withNumbers } from "./contender.ts";
+import { type Contender, type Numbers, numbersOf, withNumbers } from "./contender.ts";
 import { acceptRepeat, addSession, type Creation, checkNewcomer } from "./creation.ts";
 import { pass, patchFlags, refuseAgent, setFlags, stopSessions } from "./floor-commands.ts";
 import { audible, everyone, type Floor, frontOf, plainContender, without } from "./floor-state.ts";

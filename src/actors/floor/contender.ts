@@ -1,7 +1,8 @@
 import type { AgentEntry, Beneath, Catalog, PriorityRule } from "../../config/catalog/catalog.ts";
 import { isDuring } from "../../config/catalog/hours.ts";
 import type { PriorityStep } from "../../protocol/decision.ts";
-import type { AgentId, SessionId } from "../../protocol/ids.ts";
+import { type AgentId, type FloorId, type SessionId, userOf } from "../../protocol/ids.ts";
+import type { Given } from "../facts.ts";
 
 /** The numbers that an agent's sessions compete with. */
 export interface Numbers {
@@ -45,6 +46,15 @@ export interface DuckedContender extends Contender {
 /** A session that waits for its first grant. */
 export interface QueuedContender extends Contender {
   readonly queuedAt: number;
+}
+
+/** The numbers an agent would compete with on this floor now. */
+export function numbersOf(
+  { given, flags, floorId }: { given: Given; flags: PriorityContext["flags"]; floorId: FloorId },
+  agent: AgentEntry,
+): Numbers {
+  const context = { now: given.now, userId: userOf(floorId), flags };
+  return numbersOfAgent(agent, effectivePriority(agent, given.catalog, context));
 }
 
 /** The numbers of an agent's sessions at this priority. */

@@ -16,8 +16,8 @@ import { acceptWithSession, type RefusalDetails } from "../facts.ts";
 import { type carriedBy, newSession, type SessionContext, sessionView } from "../session/session-context.ts";
 import { MAX_SCHEDULES, readSchedule, scheduled } from "../session/session-schedule.ts";
 import { externalAcceptsNoTurns, userMessage } from "../session/turns.ts";
-import { type ArbiterStep, floorLanguageOf, newContender, numbersOf, refuse } from "./arbiter-step.ts";
-import type { Contender } from "./contender.ts";
+import { type ArbiterStep, floorLanguageOf, newContender, refuse } from "./arbiter-step.ts";
+import { type Contender, numbersOf } from "./contender.ts";
 import { leave } from "./rearrangement.ts";
 
 /** How a session is created. */

@@ -5,9 +5,9 @@ import { MAX_FLAGS } from "../../protocol/floor.ts";
 import { type AgentId, type SessionId, userOf } from "../../protocol/ids.ts";
 import type { Command, CommandOf } from "../../protocol/internal/command.ts";
 import { accept, type Given } from "../facts.ts";
-import { type ArbiterStep, currentRules, emitFloor, floorLanguageOf, numbersOf, refuse } from "./arbiter-step.ts";
+import { type ArbiterStep, currentRules, emitFloor, floorLanguageOf, refuse } from "./arbiter-step.ts";
 import { decide } from "./arbitration.ts";
-import { type Contender, withNumbers } from "./contender.ts";
+import { type Contender, numbersOf, withNumbers } from "./contender.ts";
 import { findSchedule, replace } from "./creation.ts";
 
 /** The what-if of an agent that is unknown or disabled. That of any other is found on a copy of the floor. */
