@@ -224,7 +224,7 @@ export const usageRowOf = ({ ownerId, agentId, ...counts }: UsageCount): RowOf<"
 };
 
 /** What the events of a change mean for one session's row. */
-export interface SessionNews {
+interface SessionNews {
   /** When the session's first event of the change happened. */
   firstAt: number;
   /** The `floorSeq` of the session's last transition. */
@@ -233,14 +233,18 @@ export interface SessionNews {
 
 const STAYS_PAUSED = '{"from":"paused","to":"paused",';
 
-/** Note what the next event of a change means for the row of its session. */
-export function noteNews(news: Map<SessionId, SessionNews>, { sessionId, at, type, floorSeq, json }: LogEntry): void {
-  if (sessionId === undefined) return;
-  let of = news.get(sessionId);
-  if (!of) {
-    of = { firstAt: at };
-    news.set(sessionId, of);
+/** What the events of a change mean for the rows of their sessions. */
+export function newsOf(events: readonly LogEntry[]): Map<SessionId, SessionNews> {
+  const news = new Map<SessionId, SessionNews>();
+  for (const { sessionId, at, type, floorSeq, json } of events) {
+    if (sessionId === undefined) continue;
+    let of = news.get(sessionId);
+    if (!of) {
+      of = { firstAt: at };
+      news.set(sessionId, of);
+    }
+    // A paused session whose activity changes keeps its rank among the paused ones.
+    if (type === "session_transition" && !json.startsWith(STAYS_PAUSED)) of.transitionSeq = floorSeq;
   }
-  // A paused session whose activity changes keeps its rank among the paused ones.
-  if (type === "session_transition" && !json.startsWith(STAYS_PAUSED)) of.transitionSeq = floorSeq;
+  return news;
 }

@@ -8,7 +8,7 @@ import type { Message } from "../../protocol/message.ts";
 import { earliest, type FloorTime } from "../../shared/floor-time.ts";
 import { flow } from "../../shared/flow.ts";
 import type { Trace } from "../../shared/ports/tracer.ts";
-import { noteNews, type SessionNews, sessionRowOf } from "../../store/rows.ts";
+import { newsOf, sessionRowOf } from "../../store/rows.ts";
 import type {
   FloorChange,
   LogLineWrite,
@@ -74,8 +74,6 @@ export class Ledger {
   readonly #staged: StagedSession[] = [];
   readonly #signals: Batch["signals"] = [];
   readonly #checkpoints = new Map<string, Checkpoint>();
-  /** What this batch's events mean for the rows of their sessions. */
-  readonly #news = new Map<SessionId, SessionNews>();
   readonly #prev: FloorSeq;
   readonly #begun: BegunTurn[] = [];
   readonly #used: UsedTokens[] = [];
@@ -169,7 +167,8 @@ export class Ledger {
     const { alarmAt: alarm, outsideDueAt: outside } = state;
     const machineStates = new Map<SessionId, SessionMachineState>();
     for (const machineState of actors.drainTouched()) machineStates.set(machineState.context.id, machineState);
-    for (const id of this.#news.keys()) machineStates.set(id, actors.machineState(id)!);
+    const news = newsOf(this.#entries);
+    for (const id of news.keys()) machineStates.set(id, actors.machineState(id)!);
     if (machineStates.size === 0 && this.#receipts.length === 0 && this.#isUnwritten && alarm === before) {
       return undefined;
     }
@@ -183,7 +182,7 @@ export class Ledger {
       else {
         const listed = { runsAt: oldestRunAt(context), failedAt: lastFailedAt(context) };
         const changed = { session: view, memory, head: this.seqOf(id), dueAt, ...listed };
-        sessions.push(sessionRowOf(changed, this.#news.get(id)));
+        sessions.push(sessionRowOf(changed, news.get(id)));
       }
     }
     const staying = <T>(rows: T[], sessionOf: (row: T) => SessionId | undefined): T[] =>
@@ -313,7 +312,6 @@ export class Ledger {
       state.seqs.set(sessionId, entry.seq);
     }
     if (requestId !== undefined) entry.requestId = requestId;
-    noteNews(this.#news, entry);
     this.#entries.push(entry);
   }
 

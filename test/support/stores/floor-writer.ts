@@ -2,7 +2,7 @@ import type { LogEntry, LoggedType } from "../../../src/protocol/event.ts";
 import type { FloorId, MessageId, RequestId, SessionId } from "../../../src/protocol/ids.ts";
 import type { Message } from "../../../src/protocol/message.ts";
 import type { Session } from "../../../src/protocol/session.ts";
-import { noteNews, type SessionNews, sessionRowOf } from "../../../src/store/rows.ts";
+import { newsOf, sessionRowOf } from "../../../src/store/rows.ts";
 import type { CommitOutcome, FloorChange, Receipt, Store } from "../../../src/store/store.ts";
 
 export const NOON = Date.UTC(2026, 0, 1, 12);
@@ -57,8 +57,7 @@ export class FloorWriter {
   }
 
   change({ sessions = [], memory = "{}", runsAt, ...over }: WrittenChange = {}): FloorChange {
-    const news = new Map<SessionId, SessionNews>();
-    for (const entry of over.events ?? []) noteNews(news, entry);
+    const news = newsOf(over.events ?? []);
     return {
       floorId: this.id,
       expected: this.version,
