@@ -548,10 +548,10 @@ export class FloorActors {
   }
 
   #spawn(input: SessionInput): void {
-    const { id } = input.context;
-    const session = new SessionActor(id, new SessionMachineState(SESSION.start(input).state), ++this.#steps);
+    const session = this.#restore(input);
+    session.usedAt = ++this.#steps;
     session.isTouched = true;
-    this.#sessions[id] = session;
+    this.#sessions[session.id] = session;
     this.#list = undefined;
     this.#needed = undefined;
     this.#next = undefined;

@@ -1,4 +1,4 @@
-import type { AnyStateMachine, ContextFrom, EventFrom, InputFrom } from "xstate";
+import type { AnyStateMachine, ContextFrom, EventFrom } from "xstate";
 
 /** A state of a machine: one state per region. The same state is always the same object. */
 export interface Configuration {
@@ -63,7 +63,7 @@ export class MachinePlayer<Machine extends AnyStateMachine, Step extends { reado
   readonly configurations: readonly Configuration[];
   readonly #machine: Machine;
   readonly #byKey: ReadonlyMap<string, Configuration>;
-  readonly #initial: Configuration;
+  readonly #regions: readonly string[];
   /** Edges of the machine's root, tried if no region has an open edge. */
   readonly #root: Leaf["on"];
 
@@ -79,12 +79,7 @@ export class MachinePlayer<Machine extends AnyStateMachine, Step extends { reado
       leaves: chosen,
     }));
     this.#byKey = new Map(this.configurations.map((each) => [Object.values(each.value).join(), each]));
-    this.#initial = this.#byKey.get(regions.map(([, { initial }]) => initial).join())!;
-  }
-
-  start(input: InputFrom<Machine>): MachineResult<ContextFrom<Machine>, Step> {
-    const context = (this.#machine.config.context as (from: object) => ContextFrom<Machine>)({ input });
-    return this.#stabilize({ at: this.#initial, context }, { type: "xstate.init", input } as Event, []);
+    this.#regions = regions.map(([name]) => name);
   }
 
   /** @throws the exception of one of the machine's actions */
@@ -103,11 +98,7 @@ export class MachinePlayer<Machine extends AnyStateMachine, Step extends { reado
   /** @throws RangeError if the machine has no such state */
   restore(value: unknown, context: ContextFrom<Machine>): MachineState<ContextFrom<Machine>> {
     const named = (value ?? {}) as Record<string, unknown>;
-    const at = this.#byKey.get(
-      Object.keys(this.#initial.value)
-        .map((region) => named[region])
-        .join(),
-    );
+    const at = this.#byKey.get(this.#regions.map((region) => named[region]).join());
     if (!at) throw new RangeError(`machine ${this.#machine.id} has no state ${JSON.stringify(value)}`);
     return { at, context };
   }

@@ -14,7 +14,7 @@ const fall = Object.assign(() => {}, {
   },
 });
 
-/** A player of a machine with one region, in its state `A`. */
+/** A player of a machine with one region. */
 function playerOf(A: object, more: { root?: object; region?: object } = {}) {
   const region = { initial: "A", states: { A, B: {} }, ...more.region };
   const config = { id: "m", type: "parallel", context: () => ({ n: 0 }), states: { r: region }, ...more.root };
@@ -27,7 +27,7 @@ function playerOf(A: object, more: { root?: object; region?: object } = {}) {
 
 test("the player returns the same state object when an event changes nothing", () => {
   const player = playerOf({});
-  const { state } = player.start(undefined as never);
+  const state = player.restore({ r: "A" }, { n: 0 } as never);
   expect(player.step(state, { type: "go" }).state).toBe(state);
 });
 
@@ -40,7 +40,7 @@ test("the player does not restore a state that the machine lacks", () => {
 
 test("the player leaves its input unchanged when an action throws, and continues", () => {
   const player = playerOf({ on: { fall: { actions: ["add", "fall"] }, go: { actions: "add" } } });
-  const { state } = player.start(undefined as never);
+  const state = player.restore({ r: "A" }, { n: 0 } as never);
   expect(() => player.step(state, { type: "fall" })).toThrow("it fell");
   expect(player.step(state, { type: "go" }).state.context).toEqual({ n: 1 });
 });
@@ -48,7 +48,7 @@ test("the player leaves its input unchanged when an action throws, and continues
 test("the player stops endless always-transitions with an error", () => {
   const states = { A: { on: { go: "B" } }, B: { always: "C" }, C: { always: "B" } };
   const player = playerOf({}, { region: { states } });
-  const { state } = player.start(undefined as never);
+  const state = player.restore({ r: "A" }, { n: 0 } as never);
   expect(() => player.step(state, { type: "go" })).toThrow('machine m takes more than 100 "always" steps after go');
 });
 
