@@ -1,6 +1,5 @@
 import { type Catalog, restrictionsBy } from "../../config/catalog/catalog.ts";
 import { hasHours, isDuring, nextChange } from "../../config/catalog/hours.ts";
-import type { Decision } from "../../protocol/decision.ts";
 import type { ErrorCode } from "../../protocol/errors.ts";
 import type { LoggedData } from "../../protocol/event.ts";
 import type { FloorId, SessionId } from "../../protocol/ids.ts";
@@ -126,9 +125,4 @@ export function emitFloor(step: ArbiterStep, catalogue?: LoggedData<"floor_updat
   };
   const data = { flags, ...(reserved && { reserved }), ...restrictedBy, ...(catalogue && { catalogue }) };
   step.facts.push({ type: "event", event: { type: "floor_updated", data } });
-}
-
-/** Log a decision. Pass `sessionId` only if that session exists afterwards. */
-export function logDecision(step: ArbiterStep, decision: Decision, sessionId?: SessionId): void {
-  step.facts.push({ type: "event", event: { type: "arbitration", data: decision, ...(sessionId && { sessionId }) } });
 }

@@ -18,7 +18,6 @@ import {
   type FloorOrder,
   floorLanguageOf,
   hoursOn,
-  logDecision,
   newContender,
   refuse,
   type SeenSessions,
@@ -27,7 +26,7 @@ import { type Challenger, decide, endOfWaitDecision, wakeDecision } from "./arbi
 import { depth } from "./audible-together.ts";
 import { type Contender, type Numbers, numbersOf, withNumbers } from "./contender.ts";
 import { acceptRepeat, addSession, type Creation, checkNewcomer } from "./creation.ts";
-import { pass, patchFlags, refuseAgent, setFlags, stopSessions } from "./floor-commands.ts";
+import { pass, patchFlags, refuseAgent, renumberAll, setFlags, stopSessions, switchNumbers } from "./floor-commands.ts";
 import { audible, everyone, type Floor, frontOf, plainContender, without } from "./floor-state.ts";
 import {
   giveFront,
@@ -38,7 +37,6 @@ import {
   type Rearrangement,
   renumber,
   settle,
-  withEffects,
 } from "./rearrangement.ts";
 
 /** The events that the arbiter decides about. */
@@ -241,7 +239,7 @@ function renewHolder(step: ArbiterStep, contender: Contender, decision: Decision
   const { given, floor } = step;
   const { sessionId } = contender;
   const next = giveFront(floor, contender, currentRules(step));
-  const logged = withEffects(decision, next.moves, contender, given.catalog);
+  const logged = withEffects(step, decision, next.moves, contender);
   const session = step.sessions.sessionOf(sessionId);
   const isPostponed = session?.idleSince !== undefined && lengthsOf(session, given.catalog).idleTimeoutMs !== undefined;
   if (isPostponed || next.moves.length > 0 || floor.holder?.priority !== contender.priority)
@@ -280,7 +278,7 @@ function makeAudible(
   const { given } = step;
   const { sessionId } = contender;
   const { reason } = decision;
-  const logged = withEffects(decision, moves, contender, given.catalog);
+  const logged = withEffects(step, decision, moves, contender);
   logDecision(step, logged, sessionId);
   const kept = floor.ducked.find((each) => each.sessionId === sessionId);
   // A critical session that is audible beneath another asked again: its rank is the same, its numbers may not be.
@@ -291,6 +289,29 @@ function makeAudible(
     move.becomes === "ducked" ? { type: "duck", level: move.level, ...about } : { type: verb, ...about },
   );
   return logged;
+}
+
+/** Log a decision. Pass `sessionId` only if that session exists afterwards. */
+function logDecision(step: ArbiterStep, decision: Decision, sessionId?: SessionId): void {
+  step.facts.push({ type: "event", event: { type: "arbitration", data: decision, ...(sessionId && { sessionId }) } });
+}
+
+/** The decision, with its effects on other sessions if the catalogue lets sessions be audible together. */
+function withEffects(
+  { given }: ArbiterStep,
+  decision: Decision,
+  moves: readonly Move[],
+  contender: Contender,
+): Decision {
+  const others = moves.filter((move) => move.contender.sessionId !== contender.sessionId);
+  if (!given.catalog.isShared || others.length === 0) return decision;
+  const effects = others.map((move) => ({
+    sessionId: move.contender.sessionId,
+    agentId: move.contender.agentId,
+    becomes: move.becomes,
+    ...(move.becomes === "ducked" && { level: move.level }),
+  }));
+  return { ...decision, effects };
 }
 
 /**
@@ -351,7 +372,7 @@ function makeWait(
   const { given } = step;
   const { sessionId } = contender;
   const next = letWait(step.floor, contender, as, given.now, currentRules(step));
-  const logged = withEffects(decision, next.moves, contender, given.catalog);
+  const logged = withEffects(step, decision, next.moves, contender);
   const waiting = [...step.floor.queued, ...step.floor.paused].find((each) => each.sessionId === sessionId);
   // A preempted session that asks begins to wait for its request. Nothing changes when one that has asked asks again.
   const begins = as === "paused" && step.sessions.sessionOf(sessionId)?.request === undefined;
@@ -397,28 +418,4 @@ function settleAndNotify(step: ArbiterStep, reason = "resumed", delayMs?: number
     decision,
     next,
   );
-}
-
-/** A session has switched its agent: the floor settles with the new numbers. */
-function switchNumbers(step: ArbiterStep, contender: Contender): void {
-  const { sessionId: id, askedAt: _a, finishes: _f, ...numbers } = contender;
-  step.floor = renumber(step.floor, ({ sessionId }) => (sessionId === id ? numbers : undefined));
-}
-
-/**
- * Rule N: the catalogue was replaced. Every contender gets the numbers that a request would give it now, except if its
- * agent does not answer.
- */
-function renumberAll(step: ArbiterStep): void {
-  const { given } = step;
-  const before = everyone(step.floor);
-  step.floor = renumber(step.floor, ({ agentId }) => {
-    const agent = given.catalog.agents.get(agentId);
-    return agent?.enabled ? numbersOf(step, agent) : undefined;
-  });
-  for (const [index, contender] of everyone(step.floor).entries()) {
-    if (JSON.stringify(contender) === JSON.stringify(before[index])) continue;
-    const event = { type: "renumber", contender: plainContender(contender), given } as const;
-    step.orders.push({ to: contender.sessionId, event });
-  }
 }

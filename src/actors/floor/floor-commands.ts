@@ -1,4 +1,4 @@
-/** Commands of a floor that move no session by a decision: flags, stops, and what goes on to its session. */
+/** What a floor handles without a decision: flags, stops, other numbers, and what goes on to its session. */
 
 import { findAgent } from "../../config/catalog/catalog.ts";
 import { MAX_FLAGS } from "../../protocol/floor.ts";
@@ -9,6 +9,8 @@ import { type ArbiterStep, currentRules, emitFloor, floorLanguageOf, refuse } fr
 import { decide } from "./arbitration.ts";
 import { type Contender, numbersOf, withNumbers } from "./contender.ts";
 import { findSchedule, replace } from "./creation.ts";
+import { everyone, plainContender } from "./floor-state.ts";
+import { renumber } from "./rearrangement.ts";
 
 /** The what-if of an agent that is unknown or disabled. That of any other is found on a copy of the floor. */
 export function refuseAgent(step: ArbiterStep, agentId: string, locale: string | undefined): void {
@@ -75,4 +77,28 @@ export function patchFlags(step: ArbiterStep, { flags }: CommandOf<"floor.patch_
     return refuse(step, "bad_request", { facts: { issues } });
   }
   setFlags(step, all);
+}
+
+/** A session has switched its agent: the floor settles with the new numbers. */
+export function switchNumbers(step: ArbiterStep, contender: Contender): void {
+  const { sessionId: id, askedAt: _a, finishes: _f, ...numbers } = contender;
+  step.floor = renumber(step.floor, ({ sessionId }) => (sessionId === id ? numbers : undefined));
+}
+
+/**
+ * Rule N: the catalogue was replaced. Every contender gets the numbers that a request would give it now, except if its
+ * agent does not answer.
+ */
+export function renumberAll(step: ArbiterStep): void {
+  const { given } = step;
+  const before = everyone(step.floor);
+  step.floor = renumber(step.floor, ({ agentId }) => {
+    const agent = given.catalog.agents.get(agentId);
+    return agent?.enabled ? numbersOf(step, agent) : undefined;
+  });
+  for (const [index, contender] of everyone(step.floor).entries()) {
+    if (JSON.stringify(contender) === JSON.stringify(before[index])) continue;
+    const event = { type: "renumber", contender: plainContender(contender), given } as const;
+    step.orders.push({ to: contender.sessionId, event });
+  }
 }

@@ -1,5 +1,3 @@
-import type { Catalog } from "../../config/catalog/catalog.ts";
-import type { Decision } from "../../protocol/decision.ts";
 import type { SessionId } from "../../protocol/ids.ts";
 import type { FloorTime } from "../../shared/floor-time.ts";
 import { rankBeneath, returnBeneath, yieldsTo } from "./arbitration.ts";
@@ -315,22 +313,4 @@ function changed(before: Floor, floor: Floor, archived: readonly Contender[]): R
       ...moved(returned),
     ],
   };
-}
-
-/** The decision, with its effects on other sessions if the catalogue lets sessions be audible together. */
-export function withEffects(
-  decision: Decision,
-  moves: readonly Move[],
-  contender: Contender,
-  catalog: Catalog,
-): Decision {
-  const others = moves.filter((move) => move.contender.sessionId !== contender.sessionId);
-  if (!catalog.isShared || others.length === 0) return decision;
-  const effects = others.map((move) => ({
-    sessionId: move.contender.sessionId,
-    agentId: move.contender.agentId,
-    becomes: move.becomes,
-    ...(move.becomes === "ducked" && { level: move.level }),
-  }));
-  return { ...decision, effects };
 }
