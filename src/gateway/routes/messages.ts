@@ -31,6 +31,8 @@ import { TurnAnswer, turnAnswer } from "./command-answer.ts";
 interface Asked<M extends ClientMessage = ClientMessage> {
   readonly message: M;
   readonly identity: Identity;
+  /** The id of the session, if the message creates one. */
+  readonly newSessionId: SessionId;
   connection?: ConnectionRow | undefined;
   target?: Target | undefined;
 }
@@ -111,8 +113,9 @@ export function messageRoutes(app: Routes, context: Context): void {
     if (message.type === "heartbeat") return renewLease(caller, message.sessionId, request.trace);
     if (message.type === "played") return notePlayed(caller, message, request.trace);
     const identity = await commands.identify(caller, request, message);
-    if (message.type === "rollback") return rollBack({ message, identity });
-    const asked: Asked = { message, identity };
+    const newSessionId = commands.deriveId<SessionId>(identity, "session");
+    if (message.type === "rollback") return rollBack({ message, identity, newSessionId });
+    const asked: Asked = { message, identity, newSessionId };
     try {
       return await answer(asked);
     } catch (thrown) {
@@ -124,9 +127,8 @@ export function messageRoutes(app: Routes, context: Context): void {
   });
 
   async function answer(asked: Asked): Promise<z.infer<typeof MessageAnswer>> {
-    const { message, identity } = asked;
+    const { message, identity, newSessionId } = asked;
     const { caller } = identity;
-    const newSessionId = commands.deriveId<SessionId>(identity, "session");
     const choice = { connectionId: message.connectionId, newSessionId };
     const reply = await commands.carryOut(identity, () => planWrite(asked), choice);
     const { outcome, routed, sessionId } = reply;
@@ -164,7 +166,7 @@ export function messageRoutes(app: Routes, context: Context): void {
     if (message.type !== "chat" && message.type !== "image") throw new AppError("session_not_found");
     const { agentId, workspaceId, locale = identity.locale } = message;
     const wanted = { agentId, ...userZoneOf(message, connection), workspaceId, locale };
-    const target = newTarget(caller, commands.deriveId(identity, "session"), wanted);
+    const target = newTarget(caller, asked.newSessionId, wanted);
     asked.target = agentId === undefined ? await sentences.route(caller, message.content, target) : target;
     return asked.target;
   }
