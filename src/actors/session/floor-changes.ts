@@ -10,7 +10,7 @@ import { isAudible, keptLengths } from "./session-context.ts";
 import { beginLease, endLease } from "./session-lease.ts";
 import { agentOf, answerWithSession, type InternalEvent, type SessionStep } from "./session-step.ts";
 import { dropSummaryWork } from "./summaries.ts";
-import { beginNext, beginWaitingTurn, dropTurns, endWithTurn, endWork, queueTurn, stopIdling } from "./turns.ts";
+import { beginNext, beginWaitingTurn, dropTurns, endWithTurn, endWork, queueTurn } from "./turns.ts";
 
 /** Why a turn failed whose wait for the floor timed out. */
 const NOT_HEARD = { errorCode: "rejected", message: ERRORS.rejected.text } as const;
@@ -64,7 +64,7 @@ export function goBeneath(
 ): void {
   const wasAudible = isAudible(step.context);
   becomeAudible(step, contender, level);
-  stopIdling(step);
+  step.context.idleSince = undefined;
   if (wasAudible) return;
   if (step.context.run) resumeRun(step);
   else if (!turnFollows) beginWaitingTurn(step);
@@ -75,13 +75,13 @@ export function loseFloor(step: SessionStep, pausedBy: PausedBy): void {
   const { context, given } = step;
   context.pausedBy = pausedBy;
   context.level = undefined;
+  context.idleSince = undefined;
   countHeard(step);
   context.audibleSince = undefined;
   context.pausedSince = given.time;
   context.waitsSince = given.time;
   keepLengths(step);
   suspendRun(step);
-  stopIdling(step);
   if (pausedBy !== "preemption") stopCompeting(step);
 }
 

@@ -87,7 +87,7 @@ export function refuseIfExternalOrBusy(step: SessionStep): boolean {
 
 /** Take a turn on an active session without a run. Turns that waited for the floor go first. */
 export function beginTurn(step: SessionStep, { turn, input, decision }: Turn): void {
-  stopIdling(step);
+  step.context.idleSince = undefined;
   if (input) {
     interruptTurns(step);
     refuseTurns(step);
@@ -178,11 +178,6 @@ export function beginNext(step: SessionStep): void {
   step.context.idleSince = step.given.time;
 }
 
-/** The session is no longer idle. */
-export function stopIdling(step: SessionStep): void {
-  step.context.idleSince = undefined;
-}
-
 /**
  * Archive a session that ends with its last turn, if that turn has ended. What a series made, and still waits to be
  * heard, has nothing left to say without it, and would stay for ever.
@@ -256,5 +251,5 @@ export function dropTurns(
 export function endWork(step: SessionStep): void {
   cancelRun(step);
   dropTurns(step, "interrupted");
-  stopIdling(step);
+  step.context.idleSince = undefined;
 }
