@@ -1,6 +1,6 @@
 import type { Fact, Given } from "../actors/facts.ts";
 import { type Alteration, type CommandResult, FloorActors } from "../actors/host/floor-actors.ts";
-import type { SessionMachineState } from "../actors/host/session-machine-state.ts";
+import type { SessionMachineState } from "../actors/host/session-actor.ts";
 import { carriedBy, type SessionContext } from "../actors/session/session-context.ts";
 import { eachDeadline } from "../actors/session/session-deadlines.ts";
 import type { Catalog } from "../config/catalog/catalog.ts";

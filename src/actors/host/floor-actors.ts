@@ -1,5 +1,6 @@
 // Rules C6, C9 and C37 of docs/inside/correctness.md.
 import type { Catalog } from "../../config/catalog/catalog.ts";
+import type { Transition } from "../../protocol/event.ts";
 import { type FloorId, type MessageId, type RunId, type SessionId, userOf } from "../../protocol/ids.ts";
 import { previewOf, type Reply } from "../../protocol/internal/reply.ts";
 import type { Routed } from "../../protocol/routed.ts";
@@ -11,12 +12,18 @@ import type { ArbiterContext, FloorOrder, SeenSessions } from "../floor/arbiter-
 import { beneathDecision } from "../floor/arbitration.ts";
 import { ARBITER_STATES, arbiterStateOf, EMPTY_FLOOR, everyone, type Floor } from "../floor/floor-state.ts";
 import { MachinePlayer } from "../machine/machine-player.ts";
-import { payerOf, type SessionContext } from "../session/session-context.ts";
+import {
+  isAudible,
+  payerOf,
+  type SessionContext,
+  type SessionValue,
+  writtenState,
+} from "../session/session-context.ts";
 import { type SessionInput, sessionMachine } from "../session/session-machine.ts";
 import { READ_APART_MS } from "../session/session-schedule.ts";
-import type { SessionEvent, SessionStep } from "../session/session-step.ts";
+import { type SessionEvent, type SessionStep, TRANSITION_OF } from "../session/session-step.ts";
 import { type Due, findDue, findRing } from "./floor-due.ts";
-import { SessionMachineState, transitionOf } from "./session-machine-state.ts";
+import { SessionActor, SessionMachineState } from "./session-actor.ts";
 
 /** The result of one command. */
 export interface CommandResult {
@@ -38,10 +45,6 @@ const NONE: readonly never[] = [];
 /** The session and the turn of a what-if. No client can name this id. */
 const NEW = "~" as SessionId;
 export const NEW_TURN = { messageId: "~" as MessageId, runId: "~" as RunId, content: "" };
-
-/** Whether the floor keeps the session in memory although it does not compete: it has a run, or waits for its time. */
-const isKept = ({ context, value }: SessionMachineState): boolean =>
-  value.lifecycle !== "deleted" && (context.run !== undefined || context.schedule !== undefined);
 
 /** Commands that the arbiter handles before the session does. */
 export const NEEDS_ARBITER: ReadonlySet<string> = new Set([
@@ -109,26 +112,6 @@ export interface Alteration {
   readonly keepsArchived?: boolean;
 }
 
-/** A session's actor: its state and the queue of its events. It handles one event at a time. */
-class SessionActor {
-  readonly id: SessionId;
-  readonly waiting: SessionEvent[] = [];
-  machineState: SessionMachineState;
-  /** When it was used last, in steps of the floor's sessions. */
-  usedAt: number;
-  isBusy = false;
-  /** Whether it changed since the last `drainTouched`. */
-  isTouched = false;
-  /** Whether it is deleted. It stays until it is evicted, so that its deletion is committed. */
-  isGone = false;
-
-  constructor(id: SessionId, machineState: SessionMachineState, usedAt = 0) {
-    this.id = id;
-    this.machineState = machineState;
-    this.usedAt = usedAt;
-  }
-}
-
 /**
  * The actors of one floor: its arbiter (`arbitrate`) and its sessions, stepped by their machine's table. Each handles
  * one event at a time, and what it is sent meanwhile waits in its queue. For example, a silent session gets a message:
@@ -161,7 +144,7 @@ export class FloorActors {
   #written: { context: ArbiterContext; json: string } | undefined;
   #broken: { cause: unknown } | undefined;
   /** The earliest deadline; undefined once it may have changed. */
-  #next: { by: Catalog; due: Due<SessionActor> | undefined } | undefined;
+  #next: { by: Catalog; due: Due | undefined } | undefined;
   /** The largest `now` given to the machines. */
   #lastNow: number;
 
@@ -413,7 +396,7 @@ export class FloorActors {
 
   #findNeeded(): ReadonlySet<SessionId> {
     const ids = new Set(everyone(this.context.floor).map(({ sessionId }) => sessionId));
-    for (const { id, machineState } of this.#all) if (isKept(machineState)) ids.add(id);
+    for (const { id, machineState } of this.#all) if (machineState.isKept) ids.add(id);
     return ids;
   }
 
@@ -431,7 +414,7 @@ export class FloorActors {
     return this.#written.json;
   }
 
-  #findNext(sources: DeadlineSources): Due<SessionActor> | undefined {
+  #findNext(sources: DeadlineSources): Due | undefined {
     if (this.#next?.by !== sources.catalog)
       this.#next = { by: sources.catalog, due: findDue(this.#context, this.#all, sources) };
     return this.#next.due;
@@ -475,7 +458,7 @@ export class FloorActors {
   }
 
   /** What is due by now: first the deadlines, and then the sessions whose time has come, which ask now. */
-  #findDueNow(given: Given): Due<SessionActor> | undefined {
+  #findDueNow(given: Given): Due | undefined {
     const due = this.#findNext(given);
     if (due && due.at <= given.time) return due;
     const session = findRing(this.#all);
@@ -581,7 +564,7 @@ export class FloorActors {
     if (before === after) return;
     this.#next = undefined;
     session.isTouched = true;
-    if (isKept(before) !== isKept(after)) this.#needed = undefined;
+    if (before.isKept !== after.isKept) this.#needed = undefined;
     const data = transitionOf(before, after, event);
     if (data) this.#facts.push({ type: "event", event: { type: "session_transition", sessionId: id, data } });
   }
@@ -607,3 +590,49 @@ export class FloorActors {
     return new BrokenActors(this.#floorId, cause);
   }
 }
+
+/** The transition that an event of a session's machine caused, as it is logged; undefined if clients see no change. */
+function transitionOf(
+  before: SessionMachineState,
+  after: SessionMachineState,
+  event: { type: string },
+): Transition | undefined {
+  const { level } = after.context;
+  const isLouderOrQuieter = level !== before.context.level;
+  const isForGood = givesUp(before, event);
+  if (before.at === after.at && !isLouderOrQuieter && !isForGood) return undefined;
+  const from = writtenState(before.value);
+  const to = writtenState(after.value);
+  const activity = hiddenActivity(before.value, after.value);
+  if (from === to && !activity && !isLouderOrQuieter && !isForGood) return undefined;
+  const { reason, by, movedTo } = event as Pick<Transition, "reason" | "by" | "movedTo">;
+  const { played } = isAudible(after.context) && !isAudible(before.context) ? after.context : {};
+  const runId = after.context.run?.id ?? before.context.run?.id;
+  return {
+    from,
+    to,
+    event: TRANSITION_OF[event.type]!,
+    ...(activity && { activity }),
+    ...(reason !== undefined && { reason }),
+    ...(by && { by }),
+    ...(movedTo !== undefined && { movedTo }),
+    ...(runId !== undefined && { runId }),
+    ...(level !== undefined && { level }),
+    ...(played && { played }),
+  };
+}
+
+/** A paused session's change of activity, which the written states do not show. */
+function hiddenActivity(before: SessionValue, after: SessionValue): Transition["activity"] {
+  if (after.lifecycle !== "paused" || before.activity === after.activity) return undefined;
+  return { from: before.activity, to: after.activity };
+}
+
+/**
+ * A paused session no longer resumes by itself, because it gave up or its user paused it too; or a queued one waits no
+ * more. The written states do not show that.
+ */
+const givesUp = ({ value, context }: SessionMachineState, event: { type: string }): boolean =>
+  event.type === "yield"
+    ? value.lifecycle === "paused" || value.lifecycle === "created"
+    : event.type === "session.pause" && context.pausedBy === "preemption";

@@ -1,27 +1,18 @@
 /** What is due next on a floor. */
 
 import type { Catalog } from "../../config/catalog/catalog.ts";
-import type { SessionId } from "../../protocol/ids.ts";
 import { type FloorTime, later } from "../../shared/floor-time.ts";
 import type { DeadlineSources } from "../facts.ts";
 import { type ArbiterContext, givesWayWhenIdle } from "../floor/arbiter-step.ts";
 import { deadlineOf } from "../session/session-deadlines.ts";
 import type { DueEvent } from "../session/session-step.ts";
-import type { SessionMachineState } from "./session-machine-state.ts";
-
-/** A session in the floor's memory. */
-interface TimedSession {
-  readonly id: SessionId;
-  readonly machineState: SessionMachineState;
-  /** Whether it is deleted. */
-  readonly isGone: boolean;
-}
+import type { SessionActor } from "./session-actor.ts";
 
 /** A deadline of the floor: of a session, of its reservation, or of the hours of its restrictions. */
-export interface Due<Session extends TimedSession> {
+export interface Due {
   at: FloorTime;
   isHours?: true;
-  session?: Session;
+  session?: SessionActor;
   what?: DueEvent["what"];
 }
 
@@ -30,15 +21,15 @@ export interface Due<Session extends TimedSession> {
  * is due. Deadlines at the same time are carried out in the order in which their sessions asked, so that it does not
  * depend on their ids.
  */
-export function findDue<Session extends TimedSession>(
+export function findDue(
   context: ArbiterContext,
-  sessions: readonly Session[],
+  sessions: readonly SessionActor[],
   sources: DeadlineSources,
-): Due<Session> | undefined {
+): Due | undefined {
   const idle = findIdle(context, sessions, sources.catalog);
   if (idle) return idle;
   const { reserved } = context.floor;
-  let first: Due<Session> | undefined = dueOfFloor(context, sources.catalog);
+  let first: Due | undefined = dueOfFloor(context, sources.catalog);
   for (const session of sessions) {
     const { id, machineState } = session;
     const isReserved = reserved?.sessionId === id;
@@ -51,9 +42,9 @@ export function findDue<Session extends TimedSession>(
 }
 
 /** The earliest of the floor's own deadlines: of its reservation, and of its hours. */
-function dueOfFloor({ floor, hours }: ArbiterContext, catalog: Catalog): Due<never> | undefined {
+function dueOfFloor({ floor, hours }: ArbiterContext, catalog: Catalog): Due | undefined {
   const { reserved } = floor;
-  const all: (Due<never> | undefined)[] = [
+  const all: (Due | undefined)[] = [
     reserved && { at: later(reserved.since, catalog.policy.resumeDelayMs) },
     hours && { at: hours.dueAt, isHours: true },
   ];
@@ -61,11 +52,7 @@ function dueOfFloor({ floor, hours }: ArbiterContext, catalog: Catalog): Due<nev
 }
 
 /** A holder that gives way because nothing runs in it and a session waits: due since it became idle. */
-function findIdle<Session extends TimedSession>(
-  context: ArbiterContext,
-  sessions: readonly Session[],
-  catalog: Catalog,
-): Due<Session> | undefined {
+function findIdle(context: ArbiterContext, sessions: readonly SessionActor[], catalog: Catalog): Due | undefined {
   const { holder } = context.floor;
   if (!holder || !givesWayWhenIdle(context, catalog)) return undefined;
   const session = sessions.find(({ id }) => id === holder.sessionId);
@@ -74,14 +61,14 @@ function findIdle<Session extends TimedSession>(
 }
 
 /** Of two sessions for which something is due at the same time, the one that asked first. Ids decide nothing else. */
-function comesFirst(one: TimedSession, other: TimedSession): boolean {
+function comesFirst(one: SessionActor, other: SessionActor): boolean {
   const [own, others] = [one.machineState.context.numbers.askedAt, other.machineState.context.numbers.askedAt];
   return own === others ? one.id < other.id : own < others;
 }
 
 /** The first session that waits for its time. Of several at the same time, the one that is older. */
-export function findRing<Session extends TimedSession>(sessions: readonly Session[]): Session | undefined {
-  let first: Session | undefined;
+export function findRing(sessions: readonly SessionActor[]): SessionActor | undefined {
+  let first: SessionActor | undefined;
   for (const session of sessions) {
     const { context } = session.machineState;
     if (session.isGone || !context.schedule) continue;

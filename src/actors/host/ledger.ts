@@ -24,7 +24,7 @@ import { lastFailedAt, oldestRunAt } from "../session/listed-runs.ts";
 import { READ_APART_MS } from "../session/session-schedule.ts";
 import { usageCounts } from "./budgets.ts";
 import type { FloorActors } from "./floor-actors.ts";
-import type { SessionMachineState } from "./session-machine-state.ts";
+import type { SessionMachineState } from "./session-actor.ts";
 import { draftKey, type LedgerState, SNAPSHOT_FORMAT, writeSnapshot } from "./snapshot.ts";
 
 /** The durable length of an unfinished message, in UTF-16 units: a follower with a gap reads the text up to there. */

@@ -1,5 +1,5 @@
 import type { FloorActors, SavedFloor } from "../../../src/actors/host/floor-actors.ts";
-import type { SessionMachineState } from "../../../src/actors/host/session-machine-state.ts";
+import type { SessionMachineState } from "../../../src/actors/host/session-actor.ts";
 import { readSession, readSnapshot, SNAPSHOT_FORMAT, writeSnapshot } from "../../../src/actors/host/snapshot.ts";
 
 /** The floor as XState's `getPersistedSnapshot` writes it, with its sessions inside. */
