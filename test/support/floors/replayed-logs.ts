@@ -37,12 +37,20 @@ function isOf({ type, data }: LoggedServerEvent, catalogs: ReadonlyMap<string, C
   return catalogs.has(data.catalogue.hash) && catalogs.has(data.catalogue.former);
 }
 
+/** Catalogues of this process's nodes by their texts, most of which are equal; undefined: with faults. */
+const known = new Map<string, Catalog | undefined>();
+
+function readOnce(text: string): Catalog | undefined {
+  if (!known.has(text)) {
+    const reading = decodeCatalog(Buffer.from(text));
+    known.set(text, reading.ok ? reading.catalog : undefined);
+  }
+  return known.get(text);
+}
+
 /** What is otherwise if a log is played with its own catalogues, a line for each. */
 export function differencesIn({ floorId, events, texts }: RecordedLog): string[] {
-  const catalogs = texts.flatMap((text) => {
-    const reading = decodeCatalog(Buffer.from(text));
-    return reading.ok ? [reading.catalog] : [];
-  });
+  const catalogs = texts.map(readOnce).filter((catalog) => catalog !== undefined);
   const catalog = catalogs.at(-1);
   const needed = events.flatMap(withoutWords);
   const former = new Map(catalogs.map((each) => [each.hash, each]));

@@ -166,18 +166,21 @@ test("an attempt is numbered by the floor; the same claim gets the same number",
   expect(floor.claim("music", "run-m1", "other")).toMatchObject({ task: { attempt: 2 } });
 });
 
-test.each([
-  ["live", "go"],
-  ["held", "hold"],
-] as const)("a %s attempt is not replaced before its driver was asked for on the run's topic", (_, verdict) => {
-  const floor = playing();
-  if (verdict === "hold") floor.on("music", "pause");
-  expect(floor.claim("music", "run-m1", "other", false)).toMatchObject({ isClaimed: true });
-  const state = floor.state("music");
-  expect(appending(floor, 2, 5, " la")).toMatchObject([{ type: "draft.append" }]);
-  expect(floor.report("music", "run-m1", 3)).toMatchObject({ directive: { verdict } });
-  expect(floor.state("music")).toBe(state);
-});
+test.each<[of: string, state: string, verdict: string, hold: (floor: FloorStage) => unknown]>([
+  ["an active", "active.running", "go", () => {}],
+  ["a paused", "paused", "hold", (floor) => floor.on("music", "pause")],
+  ["a preempted", "paused", "hold", (floor) => floor.create("phone")],
+])(
+  "the attempt of %s session is not replaced before its driver was asked for on the run's topic, and its reports wake nothing",
+  (_, state, verdict, hold) => {
+    const floor = playing();
+    hold(floor);
+    expect(floor.claim("music", "run-m1", "other", false)).toMatchObject({ isClaimed: true });
+    expect(appending(floor, 2, 5, " la")).toMatchObject([{ type: "draft.append" }]);
+    expect(floor.report("music", "run-m1", 3)).toMatchObject({ directive: { verdict } });
+    expect(floor.state("music")).toBe(state);
+  },
+);
 
 /** How an attempt ends without its run. @returns what readers learn if the run cannot go on */
 const ENDS: Record<string, { yields?: "abort"; play: (floor: FloorStage) => void; why: RegExp }> = {

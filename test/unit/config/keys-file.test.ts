@@ -84,4 +84,8 @@ it("an unreadable file of keys is reported in a sentence", async () => {
   await expect(loadKeys(tmpdir())).rejects.toThrow("the file cannot be read: it is not a regular file");
   await expect(loadKeys(await fileOf(Uint8Array.of(0xff, 0xfe, 0)))).rejects.toThrow("the file is not UTF-8 text");
   await expect(loadKeys(await fileOf("#".repeat(4_194_305)))).rejects.toThrow("the file is larger than 4 MiB");
+  const faulty = await fileOf("keys:\n  - owner: ann\n    sha256: hunter2\n");
+  await expect(loadKeys(faulty)).rejects.toThrow(
+    `the keys cannot be used\n${faulty}:3:13 keys[0].sha256: must be the SHA-256`,
+  );
 });

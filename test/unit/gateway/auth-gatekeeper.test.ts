@@ -29,7 +29,9 @@ function stage(verify: (token: string) => Verified | undefined) {
     },
   };
   const never = async () => {};
-  const limiter = { countAddress: never, checkRefused: never, countRefused: never, countOwner: never };
+  const guesses: FastifyRequest[] = [];
+  const countRefused = async (refused: FastifyRequest) => void guesses.push(refused);
+  const limiter = { countAddress: never, checkRefused: never, countRefused, countOwner: never };
   const tickets = new Tickets(new MemoryTickets(clock), clock);
   const gatekeeper = new Gatekeeper({ verifier, tickets, limiter, clock });
   const enter = async (headers: Record<string, string>, query?: Record<string, string>): Promise<Caller> => {
@@ -37,7 +39,14 @@ function stage(verify: (token: string) => Verified | undefined) {
     await gatekeeper.authenticate(entering);
     return entering.caller!;
   };
-  return { clock, asked, tickets, enter, show: (token: string) => enter({ authorization: `Bearer ${token}` }) };
+  return {
+    clock,
+    asked,
+    guesses,
+    tickets,
+    enter,
+    show: (token: string) => enter({ authorization: `Bearer ${token}` }),
+  };
 }
 
 test("an accepted token is not verified again for a minute", async () => {
@@ -69,6 +78,21 @@ test("an accepted token is not mistaken for another, and an invalid one is verif
     await expect(show(wrong)).rejects.toMatchObject({ code: "unauthorized" });
   }
   expect(asked).toEqual(["right", "right1", "Right", "wrong", "wrong"]);
+});
+
+test("a token that cannot be verified at the moment is unavailable, which counts as no guess, and accepted afterwards", async () => {
+  let isAway = true;
+  const { asked, guesses, show } = stage((token) => {
+    if (isAway) throw new AppError("unavailable");
+    return token === "a" ? { ownerId: "ann", isOperator: false } : undefined;
+  });
+  await expect(show("a")).rejects.toMatchObject({ code: "unavailable" });
+  expect(guesses).toEqual([]);
+  isAway = false;
+  expect((await show("a")).ownerId).toBe("ann");
+  expect(asked).toEqual(["a", "a"]);
+  await expect(show("b")).rejects.toMatchObject({ code: "unauthorized" });
+  expect(guesses.length).toBe(1);
 });
 
 test("the number of remembered tokens is limited: the least recently used one is dropped", async () => {

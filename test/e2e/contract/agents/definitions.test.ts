@@ -44,6 +44,11 @@ test("a defined agent answers in its workspace's sessions, by its name or its id
     expect((await ann.messages(session.id)).at(-1)).toMatchObject({ content: "Hello there.", agent: { name: id } });
     await accepted(ann.on(session.id, "stop"));
   }
+  // One of the same name in another workspace is another agent.
+  const other = newWorkspace();
+  await define({ workspaceId: other, priority: 90 });
+  expect((await ann.create("helper", { workspaceId })).priority).toBe(30);
+  expect((await ann.create("helper", { workspaceId: other })).priority).toBe(90);
   for (const fields of [{}, { workspaceId: newWorkspace() }]) {
     for (const agentId of ["helper", id]) {
       const refusal = await refused(ann.askToCreate({ agentId, ...fields }));

@@ -66,7 +66,9 @@ test("a turn under way begins again there after the replies that were given, and
   expect(await ann.see(id)).toMatchObject({ state: "archived", activity: "idle" });
   // Its budget counts each turn that has begun once.
   const { body } = await node.get(`/usage?agentId=stacker&ownerId=${ann.userId}`);
-  expect(body).toMatchObject({ usage: [{ runs: 2 }] });
+  // By day, of which there may be two.
+  const { usage } = body as unknown as { usage: { runs: number }[] };
+  expect(usage.reduce((sum, { runs }) => sum + runs, 0)).toBe(2);
 });
 
 test("a question of an agent that may begin again is asked again there", async () => {

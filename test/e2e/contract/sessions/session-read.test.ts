@@ -62,8 +62,10 @@ test("messages are read in pages forwards and backwards, always oldest first, an
     const { status } = await node.send("GET", `/session/${id}/messages/m0/logs?after=${after}`);
     expect(status, after).toBe(400);
   }
-  const logs = await accepted(node.get(`/session/${id}/messages/m0/logs?limit=10`));
-  expect(logs).toEqual({ success: true, logs: [], hasMore: false });
+  for (const { id: messageId } of (await accepted(node.get(`/session/${id}/messages`))).messages) {
+    const logs = await accepted(node.get(`/session/${id}/messages/${messageId}/logs?limit=10`));
+    expect(logs).toEqual({ success: true, logs: [], hasMore: false });
+  }
 });
 
 const WRONG = ["limit=0", "limit=501", "limit=x", "after=a&before=b", "after=not%20an%20id"];

@@ -90,6 +90,7 @@ test.each([
   ["ask", { cancelled: true }, "None."],
   ["ask", { selected: "a", cancelled: true }, "None."],
   ["pick", { selected: ["a", "b"] }, "You picked a, b."],
+  ["pick", "my own words", "You picked my own words."],
 ])("a question to %j that is answered %j has the result: %s", async (content, response, said) => {
   expect(lastMessage(await answer(await ask(content), response))).toBe(said);
 });
@@ -140,6 +141,8 @@ test("a question whose answer was refused takes another one, which is not one of
   const message = { type: "user_question_response", requestId, response: "a" };
   const { id: idle } = await new E2eClient(node).create("general");
   expect((await refused(ann.send({ ...message, sessionId: idle }))).errorCode).toBe("interaction_not_found");
+  const none = { ...message, sessionId: asked.sessionId, response: { selected: ["nope"] } };
+  expect((await refused(ann.send(none))).errorCode).toBe("bad_request");
   expect(lastMessage(await answer(asked, "my own words"))).toContain("my own words");
 });
 
