@@ -19,12 +19,13 @@ const routing = [
   { ask: "router", among: ["talk"], within: "30s" },
 ];
 const catalog = { default_agent: "talk", policy: { ties: "newest" }, budgets, routing };
-const TODAY = new Date().toISOString().slice(0, 10);
+const today = () => new Date().toISOString().slice(0, 10);
 
 const node = await NodeUnderTest.start({ agents, catalog });
 afterAll(() => node.stop());
 const guarded = await startGuarded({ agents, catalog: { default_agent: "talk" } });
 const { ann, bob, ops } = guarded;
+const before = today();
 for (const [caller, agentId] of [
   [ann, "talk"],
   [ann, "talk"],
@@ -37,6 +38,7 @@ for (const [caller, agentId] of [
   await stream.find("complete");
   await stream.close();
 }
+const days = [before, today()];
 
 /** Use up the budget of a user who has not used any. */
 async function spend(user: E2eClient, agentId: string, turns: number) {
@@ -76,6 +78,7 @@ test("a turn beyond a budget of runs is refused with what is used up and when it
 test("a refused sentence says who was to hear it, and what its router used is its user's on this day", async () => {
   const user = new E2eClient(node);
   await spend(user, "talk", 2);
+  const first = today();
   const sentence = { type: "chat", content: "Tell me a story", userId: user.userId, zone: "never-used" };
   expect(await refused(user.send(sentence))).toMatchObject({
     errorCode: "budget_exhausted",
@@ -83,7 +86,8 @@ test("a refused sentence says who was to hear it, and what its router used is it
   });
   const used = { runs: 0, input: 30, output: 12, tokens: 42 };
   const { body } = await node.get("/usage?agentId=router");
-  expect(body).toMatchObject({ usage: [{ day: TODAY, ownerId: user.userId, agentId: "router", ...used }] });
+  expect(body).toMatchObject({ usage: [{ ownerId: user.userId, agentId: "router", ...used }] });
+  expect([first, today()]).toContain((body as unknown as Page).usage[0]!["day"]);
 });
 
 test("a what-if of a sentence is refused as the sentence is, and that of a session without a message is not", async () => {
@@ -157,7 +161,9 @@ type Page = { usage: Record<string, unknown>[]; next?: string };
 const usage = async (caller: Caller, query = "") => (await accepted(caller.get(`/usage${query}`))) as unknown as Page;
 
 test("GET /usage lists to a caller its own usage, and to an operator all of it, in pages", async () => {
-  const row = { day: TODAY, runs: 1, input: 30, output: 12, tokens: 42 };
+  const [{ day } = {}] = (await usage(ops)).usage;
+  expect(days).toContain(day);
+  const row = { day, runs: 1, input: 30, output: 12, tokens: 42 };
   const own = [
     { ...row, ownerId: "ann", agentId: "brief" },
     { ...row, ownerId: "ann", agentId: "talk", runs: 2, input: 60, output: 24, tokens: 84 },
@@ -168,7 +174,7 @@ test("GET /usage lists to a caller its own usage, and to an operator all of it, 
   expect((await refused(ann.get("/usage?ownerId=bob"))).errorCode).toBe("forbidden");
   expect((await usage(ops)).usage).toEqual(all);
   expect((await usage(ops, "?ownerId=bob")).usage).toEqual(all.slice(2));
-  expect((await usage(ops, `?from=${TODAY}&to=${TODAY}`)).usage).toEqual(all);
+  expect((await usage(ops, `?from=${day}&to=${day}`)).usage).toEqual(all);
   expect((await usage(ops, "?to=2026-01-01")).usage).toEqual([]);
   const paged: unknown[] = [];
   for (let query: string | undefined = "?limit=1"; query !== undefined; ) {
