@@ -1,4 +1,4 @@
-/** What a floor handles without a decision: flags, stops, other numbers, and what goes on to its session. */
+/** What a floor handles without moving a session by a decision: flags, stops, numbers, and what its session gets. */
 
 import { findAgent } from "../../config/catalog/catalog.ts";
 import { MAX_FLAGS } from "../../protocol/floor.ts";

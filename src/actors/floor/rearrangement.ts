@@ -52,9 +52,9 @@ export function giveFront(floor: Floor, contender: Contender, rules: FloorRules,
   const rest = without(floor, [contender.sessionId]);
   const ended = everyone(rest).filter((other) => (isWake ? wakeEnds : replaces)(contender, other, rules));
   const left = without(rest, ids(ended));
-  // `rankOthers` finds at which level each goes on, and which go silent.
-  const beneath = audible(left).map((other) => ({ ...other, level: 0 }));
-  const next: Floor = { ...left, reserved: undefined, holder: plainContender(contender), ducked: beneath };
+  // `rankOthers` finds at which level each of them goes on, and which go silent.
+  const heardBefore = audible(left).map((other) => ({ ...other, level: 0 }));
+  const next: Floor = { ...left, reserved: undefined, holder: plainContender(contender), ducked: heardBefore };
   return changed(floor, rankOthers(next, rules), ended);
 }
 

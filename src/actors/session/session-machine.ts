@@ -90,7 +90,7 @@ const machine = setup({
     isScheduled: ({ context }) => context.schedule !== undefined,
     isQueued: ({ context }) => context.queuedAt !== undefined,
     hasNoInteraction: ({ context }) => !context.run?.interactions.length,
-    // No state with a run: the actors never evict a session that has one, so no row is loaded in such a state.
+    // How XState's own actor begins; a node restores the states of a row. None has a run: such a session stays loaded.
     enters: ({ event }, from: Pick<SessionInput, "lifecycle"> | Pick<SessionInput, "activity">) => {
       const { input } = event as unknown as { input: SessionInput };
       return "lifecycle" in from ? input.lifecycle === from.lifecycle : input.activity === from.activity;

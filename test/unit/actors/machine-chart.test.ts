@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import { setup } from "xstate";
+import { createActor, setup } from "xstate";
 import { arbiterMachine } from "../../../src/actors/floor/arbiter-machine.ts";
 import { chartOf } from "../../../src/actors/machine/machine-chart.ts";
-import { sessionMachine } from "../../../src/actors/session/session-machine.ts";
+import { type SessionInput, sessionMachine } from "../../../src/actors/session/session-machine.ts";
 import { mermaidOf } from "../../../src/cli/machines.ts";
 import { COMMAND_TYPES } from "../../../src/protocol/internal/command.ts";
 import { ACTIVITIES, STATES } from "../../../src/protocol/session.ts";
@@ -31,6 +31,15 @@ test("a chart distinguishes events that a state refuses, with their codes, from 
   expect(created!.stays).not.toContain("session.pause");
   expect(archived!.refuses).toContainEqual({ event: "session.chat", code: "session_archived" });
   expect(archived!.stays).toContain("session.stop");
+});
+
+test("XState's own actor of a session without a run begins in the states of its row, in which a node restores it", () => {
+  for (const lifecycle of ["created", "paused", "archived"] as const) {
+    for (const activity of ["idle", "failed"] as const) {
+      const input = { lifecycle, activity, context: {} } as unknown as SessionInput;
+      expect(createActor(sessionMachine, { input }).getSnapshot().value).toEqual({ lifecycle, activity });
+    }
+  }
 });
 
 test("every command to a session is handled in every state of a session, or refused with a code", () => {
