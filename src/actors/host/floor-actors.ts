@@ -151,7 +151,7 @@ export class FloorActors {
   /**
    * @param saved undefined for a new floor
    * @param lastNow the largest `now` given to the machines before
-   * @throws BrokenActors, or TypeError, if `saved` has another shape
+   * @throws BrokenActors, RangeError or TypeError if `saved` has another shape
    */
   constructor(floorId: FloorId, saved?: SavedFloor, lastNow = 0) {
     this.#floorId = floorId;
@@ -211,10 +211,11 @@ export class FloorActors {
     return this.#list;
   }
 
-  /** Add a session that was loaded from its row. */
+  /** Add a session that was loaded from its row. @throws RangeError if its machine has no such states */
   load(input: SessionInput): void {
-    this.#guard(() => this.#spawn(input));
-    this.#sessions[input.context.id]!.isTouched = false;
+    const session = this.#restore(input);
+    this.#guard(() => this.#add(session));
+    session.isTouched = false;
   }
 
   /** Let the session's row be written with the next commit, although the session stays as it is. */
@@ -475,12 +476,8 @@ export class FloorActors {
   }
 
   #restore({ lifecycle, activity, context }: SessionInput): SessionActor {
-    try {
-      const machineState = new SessionMachineState(SESSION.restore({ lifecycle, activity }, context));
-      return new SessionActor(context.id, machineState);
-    } catch (error) {
-      throw new BrokenActors(this.#floorId, error);
-    }
+    const machineState = new SessionMachineState(SESSION.restore({ lifecycle, activity }, context));
+    return new SessionActor(context.id, machineState);
   }
 
   /** The session that handles the command itself; undefined if the arbiter handles it. */
@@ -516,7 +513,7 @@ export class FloorActors {
   }
 
   #carryOut(order: FloorOrder): void {
-    if ("spawn" in order) return this.#spawn(order.spawn);
+    if ("spawn" in order) return this.#add(this.#restore(order.spawn));
     if ("to" in order) {
       const session = this.#living(order.to);
       if (!session) throw new Error(`${order.event.type} was sent to ${order.to}, which the arbiter does not know`);
@@ -530,8 +527,7 @@ export class FloorActors {
     this.#next = undefined;
   }
 
-  #spawn(input: SessionInput): void {
-    const session = this.#restore(input);
+  #add(session: SessionActor): void {
     session.usedAt = ++this.#steps;
     session.isTouched = true;
     this.#sessions[session.id] = session;

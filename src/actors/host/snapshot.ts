@@ -175,8 +175,14 @@ async function loadSessions(
   throw new BrokenSnapshot("the row of a session is missing");
 }
 
-/** Add a session to the actors, from its row. */
+/** Add a session to the actors, from its row. @throws BrokenSnapshot if the row is out of order */
 export function loadRow(row: SessionRow, actors: FloorActors, state: Activation["state"]): void {
-  state.seqs.set(row.session.id, row.head);
-  actors.load(readSession(row));
+  const { id } = row.session;
+  state.seqs.set(id, row.head);
+  try {
+    actors.load(readSession(row));
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    throw new BrokenSnapshot(`the machines refuse the states of session ${id}`, error);
+  }
 }

@@ -180,6 +180,22 @@ test.each([
   expect((await stage.store.store.loadFloor("u:ann" as never))!.snapshot).toBe(snapshot);
 });
 
+test("a session outside the floor's memory whose row has a state that was removed is out of order, and its floor is not", async () => {
+  const stage = await openFloor();
+  await stage.on("music", "archive");
+  const { head, version, snapshot, format } = (await stage.store.store.loadFloor("u:ann" as never))!;
+  const change = stage.store.changes.at(-1)!;
+  const [row] = change.sessions;
+  const sessions = [{ ...row!, view: JSON.stringify({ ...JSON.parse(row!.view), activity: "levitating" }) }];
+  const nothing = { newIds: [], events: [], receipts: [], runRequestsAdded: [], runRequestsRemoved: [] };
+  const damaged = { ...change, ...nothing, sessions, expected: version, head, snapshot, format };
+  expect(await stage.store.store.commit(damaged)).toBe("committed");
+  const later = stage.neighbour();
+  await expectFailures(later, "internal");
+  expect(later.metrics.breaks).toEqual(["snapshot", "snapshot"]);
+  expect((await later.create("weather", "weather")).ok).toBe(true);
+});
+
 test("a session that another node deletes between the two reads of a floor is a conflict, not a fault", async () => {
   const stage = await openFloor();
   const other = stage.neighbour();
