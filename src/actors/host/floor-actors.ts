@@ -1,6 +1,6 @@
 // Rules C6, C9 and C37 of docs/inside/correctness.md.
 import type { Catalog } from "../../config/catalog/catalog.ts";
-import type { Transition } from "../../protocol/event.ts";
+import { TRANSITION_EVENTS, type Transition, type TransitionEvent } from "../../protocol/event.ts";
 import { type FloorId, type MessageId, type RunId, type SessionId, userOf } from "../../protocol/ids.ts";
 import { previewOf, type Reply } from "../../protocol/internal/reply.ts";
 import type { Routed } from "../../protocol/routed.ts";
@@ -21,7 +21,7 @@ import {
 } from "../session/session-context.ts";
 import { type SessionInput, sessionMachine } from "../session/session-machine.ts";
 import { READ_APART_MS } from "../session/session-schedule.ts";
-import { type SessionEvent, type SessionStep, TRANSITION_OF } from "../session/session-step.ts";
+import type { SessionEvent, SessionStep } from "../session/session-step.ts";
 import { type Due, findDue, findRing } from "./floor-due.ts";
 import { SessionActor, SessionMachineState } from "./session-actor.ts";
 
@@ -585,6 +585,20 @@ export class FloorActors {
     this.#broken = { cause };
     return new BrokenActors(this.#floorId, cause);
   }
+}
+
+/** By the type of an event: how `session_transition` names it. */
+const TRANSITION_OF: Record<string, TransitionEvent> = {
+  "session.stop": "archive",
+  // Nothing is left to answer.
+  withdraw: "answer",
+  // The worker that waited for an answer is lost, so the turn starts again.
+  "run.claim": "turn",
+  "run.report": "turn",
+};
+for (const name of TRANSITION_EVENTS) {
+  TRANSITION_OF[name] = name;
+  TRANSITION_OF[`session.${name}`] = name;
 }
 
 /** The transition that an event of a session's machine caused, as it is logged; undefined if clients see no change. */

@@ -1,7 +1,7 @@
 import type { AgentEntry } from "../../config/catalog/catalog.ts";
 import type { Decision } from "../../protocol/decision.ts";
 import type { ErrorCode } from "../../protocol/errors.ts";
-import { type LoggedData, type LoggedType, TRANSITION_EVENTS, type TransitionEvent } from "../../protocol/event.ts";
+import type { LoggedData, LoggedType } from "../../protocol/event.ts";
 import type { AgentId, FloorId, RequestId, RunRequestId, SessionId } from "../../protocol/ids.ts";
 import type { Interaction } from "../../protocol/interaction.ts";
 import type { Command, TurnInput } from "../../protocol/internal/command.ts";
@@ -95,20 +95,6 @@ export interface DueEvent {
 }
 
 export type SessionEvent = SessionCommand | InternalEvent;
-
-/** By the type of an event: how `session_transition` names it. */
-export const TRANSITION_OF: Record<string, TransitionEvent> = {
-  "session.stop": "archive",
-  // Nothing is left to answer.
-  withdraw: "answer",
-  // The worker that waited for an answer is lost, so the turn starts again.
-  "run.claim": "turn",
-  "run.report": "turn",
-};
-for (const name of TRANSITION_EVENTS) {
-  TRANSITION_OF[name] = name;
-  TRANSITION_OF[`session.${name}`] = name;
-}
 
 /** Events from a session to its arbiter. */
 export type EventForArbiter = Timely<

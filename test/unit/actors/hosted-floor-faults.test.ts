@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { AppError } from "../../../src/protocol/errors.ts";
+import type { FloorChange } from "../../../src/store/store.ts";
 import { withThrowing } from "../../support/floors/floor-stage.ts";
 import type { HostStage } from "../../support/floors/host-stage.ts";
 import { openFloor } from "../../support/floors/hosted-floor.ts";
@@ -137,17 +138,21 @@ test("a commit that fails with an unknown error before the write is internal for
   expect(stage.metrics.breaks).toEqual(["commit"]);
 });
 
+/** The next host reads ann's floor with these parts of its rows. */
+async function rewriteRows(stage: HostStage, over: (snapshot: string) => Partial<FloorChange>): Promise<HostStage> {
+  const { head, version, snapshot, format } = (await stage.store.store.loadFloor("u:ann" as never))!;
+  const nothing = { newIds: [], sessions: [], events: [], receipts: [], runRequestsAdded: [], runRequestsRemoved: [] };
+  const change = { ...stage.store.changes[0]!, ...nothing, expected: version, head, snapshot, format };
+  expect(await stage.store.store.commit({ ...change, ...over(snapshot) })).toBe("committed");
+  return stage.neighbour();
+}
+
 /** The next load of the floor reads this row. */
-async function withRow(over: { format?: number; rewrite?: (snapshot: string) => string }): Promise<HostStage> {
+async function withRow({ rewrite, ...over }: { format?: number; rewrite?: (snapshot: string) => string }) {
   const stage = await openFloor();
   await stage.run("music", "r1");
   await stage.create("well", "music", { floorId: "u:bob" });
-  const { head, version, snapshot, format } = (await stage.store.store.loadFloor("u:ann" as never))!;
-  const nothing = { newIds: [], sessions: [], events: [], receipts: [], runRequestsAdded: [], runRequestsRemoved: [] };
-  const change = { ...stage.store.changes[0]!, ...nothing, expected: version, head };
-  const row = { snapshot: over.rewrite?.(snapshot) ?? snapshot, format: over.format ?? format };
-  expect(await stage.store.store.commit({ ...change, ...row })).toBe("committed");
-  return stage.neighbour();
+  return await rewriteRows(stage, (snapshot) => ({ ...over, ...(rewrite && { snapshot: rewrite(snapshot) }) }));
 }
 
 const edit = (change: (whole: { actors: Record<string, unknown> }) => object) => (snapshot: string) =>
@@ -183,14 +188,9 @@ test.each([
 test("a session outside the floor's memory whose row has a state that was removed is out of order, and its floor is not", async () => {
   const stage = await openFloor();
   await stage.on("music", "archive");
-  const { head, version, snapshot, format } = (await stage.store.store.loadFloor("u:ann" as never))!;
-  const change = stage.store.changes.at(-1)!;
-  const [row] = change.sessions;
-  const sessions = [{ ...row!, view: JSON.stringify({ ...JSON.parse(row!.view), activity: "levitating" }) }];
-  const nothing = { newIds: [], events: [], receipts: [], runRequestsAdded: [], runRequestsRemoved: [] };
-  const damaged = { ...change, ...nothing, sessions, expected: version, head, snapshot, format };
-  expect(await stage.store.store.commit(damaged)).toBe("committed");
-  const later = stage.neighbour();
+  const [row] = stage.store.changes.at(-1)!.sessions;
+  const view = JSON.stringify({ ...JSON.parse(row!.view), activity: "levitating" });
+  const later = await rewriteRows(stage, () => ({ sessions: [{ ...row!, view }] }));
   await expectFailures(later, "internal");
   expect(later.metrics.breaks).toEqual(["snapshot", "snapshot"]);
   expect((await later.create("weather", "weather")).ok).toBe(true);

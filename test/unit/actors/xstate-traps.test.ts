@@ -78,18 +78,19 @@ describe("XState accepts any snapshot silently", () => {
     return { arbiter, sessions: [...byId.values()] };
   }
 
-  test.each<[string, Change]>([
+  test.each<[string, RegExp, Change]>([
     [
       "a session in an unknown state",
+      /^machine session has no state /,
       (_, sessions) => Object.assign(sessions.get("music")!, { lifecycle: "levitating" }),
     ],
-    ["no session where the floor names one", (_, sessions) => sessions.delete("stacker")],
-    ["no session where the queue names one", (_, sessions) => sessions.delete("patient")],
-    ["an arbiter in an unknown state", (arbiter) => Object.assign(arbiter, { value: "levitating" })],
-    ["an arbiter that is over", (arbiter) => Object.assign(arbiter, { status: "done" })],
-    ["a floor that remembers nothing", (arbiter) => Object.assign(arbiter, { context: {} })],
-  ])("a snapshot with %s is refused", (_, change) => {
-    expect(() => new FloorActors(FLOOR, changed(change))).toThrow(/broke|undefined|has no state/);
+    ["no session where the floor names one", /broke$/, (_, sessions) => sessions.delete("stacker")],
+    ["no session where the queue names one", /broke$/, (_, sessions) => sessions.delete("patient")],
+    ["an arbiter in an unknown state", /broke$/, (arbiter) => Object.assign(arbiter, { value: "levitating" })],
+    ["an arbiter that is over", /broke$/, (arbiter) => Object.assign(arbiter, { status: "done" })],
+    ["a floor that remembers nothing", /undefined/, (arbiter) => Object.assign(arbiter, { context: {} })],
+  ])("a snapshot with %s is refused", (_, refusal, change) => {
+    expect(() => new FloorActors(FLOOR, changed(change))).toThrow(refusal);
   });
 });
 
