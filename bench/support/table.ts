@@ -1,9 +1,16 @@
+import { median, quantile } from "./statistics.ts";
+
 /** One line of the report: a figure of ours and the figure it is compared with, measured in the same run. */
 export interface Row {
   what: string;
   ours: number;
   reference: number;
   unit: string;
+  /**
+   * The ratios ours / reference of rounds that alternate. The printed ratio is their median, and the spread the middle
+   * half of them. Absent: one ratio.
+   */
+  ratios?: readonly number[];
   /** The smallest ratio ours / reference that meets the target. */
   atLeast?: number;
   /** The largest ratio ours / reference that meets the target. */
@@ -11,8 +18,8 @@ export interface Row {
 }
 
 export function printTable(rows: readonly Row[]): void {
-  const lines = rows.map(({ what, ours, reference, unit, atLeast, atMost }) => {
-    const ratio = ours / reference;
+  const lines = rows.map(({ what, ours, reference, unit, ratios = [ours / reference], atLeast, atMost }) => {
+    const ratio = median(ratios);
     const isMet = ratio >= (atLeast ?? 0) && ratio <= (atMost ?? Number.POSITIVE_INFINITY);
     const target = atLeast !== undefined ? `≥ ${atLeast}` : atMost !== undefined ? `≤ ${atMost}` : "";
     return [
@@ -20,11 +27,12 @@ export function printTable(rows: readonly Row[]): void {
       figure(ours, unit),
       figure(reference, unit),
       ratio.toFixed(2),
+      ratios.length > 1 ? [0.25, 0.75].map((share) => quantile(ratios, share).toFixed(2)).join("–") : "",
       target,
       target === "" ? "" : isMet ? "yes" : "NO",
     ];
   });
-  const all = [["", "ours", "reference", "ratio", "target", "met"], ...lines];
+  const all = [["", "ours", "reference", "ratio", "spread", "target", "met"], ...lines];
   const widths = all[0]!.map((_, column) => Math.max(...all.map((line) => line[column]!.length)));
   for (const line of all) {
     console.log(
