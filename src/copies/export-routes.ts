@@ -101,7 +101,7 @@ export function exportRoutes(app: Routes, context: Context): void {
       },
     },
     async (request, reply) => {
-      const caller = await context.authenticate(request);
+      const caller = context.callerOf(request);
       const { format } = request.query;
       const sessions = visibleTo(caller);
       const { session } = await sessions.view(request.params.id, 0);
@@ -132,7 +132,7 @@ export function exportRoutes(app: Routes, context: Context): void {
       },
     },
     async (request) => {
-      const caller = await context.authenticate(request);
+      const caller = context.callerOf(request);
       const { query } = request;
       const { userId, zone, workspaceId, connectionId } = query;
       checkUserZone(caller, query);

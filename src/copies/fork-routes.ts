@@ -46,7 +46,7 @@ export function forkRoutes(app: Routes, context: TurnContext & { copies: Copies 
       },
     },
     async (request) => {
-      const caller = await context.authenticate(request);
+      const caller = context.callerOf(request);
       const { messageId, agentId, activate, connectionId } = request.body;
       const identity = await commands.identify(caller, request, request.body);
       const reply = await copies.histories.create(identity, connectionId, async (history) => {
@@ -78,7 +78,7 @@ export function forkRoutes(app: Routes, context: TurnContext & { copies: Copies 
       },
     },
     async (request) => {
-      const caller = await context.authenticate(request);
+      const caller = context.callerOf(request);
       const { turns } = request.body;
       const identity = await commands.identify(caller, request, request.body);
       const reply = await copies.rollBack(identity, request.params.id, (sessions, id) => findTurn(sessions, id, turns));
@@ -106,7 +106,7 @@ export function forkRoutes(app: Routes, context: TurnContext & { copies: Copies 
       },
     },
     async (request) => {
-      const caller = await context.authenticate(request);
+      const caller = context.callerOf(request);
       const { zone, ifSeq } = request.body;
       const identity = await commands.identify(caller, request, request.body);
       const reply = await copies.move(identity, request.params.id, { zone: zone ?? undefined, ifSeq });
@@ -128,7 +128,7 @@ export function forkRoutes(app: Routes, context: TurnContext & { copies: Copies 
       },
     },
     async (request) => {
-      const caller = await context.authenticate(request);
+      const caller = context.callerOf(request);
       const identity = await commands.identify(caller, request, request.body);
       const { id, messageId } = request.params;
       const reply = await commands.carryOut(identity, async () => {
@@ -166,7 +166,7 @@ export function forkRoutes(app: Routes, context: TurnContext & { copies: Copies 
       },
     },
     async (request) => {
-      const caller = await context.authenticate(request);
+      const caller = context.callerOf(request);
       const { content, images, replace, connectionId } = request.body;
       const identity = await commands.identify(caller, request, request.body);
       const { id, messageId } = request.params;

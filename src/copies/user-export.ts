@@ -38,7 +38,7 @@ export function userExportRoutes(app: Routes, context: Context): void {
       },
     },
     async (request, reply) => {
-      const caller = await context.authenticate(request);
+      const caller = context.callerOf(request);
       const userId = request.params.id;
       checkUser(caller, userId);
       const type = MEDIA_TYPES.jsonl;

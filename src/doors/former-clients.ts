@@ -85,7 +85,7 @@ export function formerClientRoutes(app: Routes, context: Context): void {
       },
     },
     async (request) => {
-      const caller = await context.authenticate(request);
+      const caller = context.callerOf(request);
       const { sessionId } = request.query;
       // A long session takes as long to read as to copy.
       const leave = histories.enter(caller);
@@ -116,7 +116,7 @@ export function formerClientRoutes(app: Routes, context: Context): void {
       },
     },
     async (request, reply) => {
-      const caller = await context.authenticate(request);
+      const caller = context.callerOf(request);
       const identity = await commands.identify(caller, request, request.body);
       mustHaveRoom(streams, request.caller);
       const writer = new WaitingReply(reply);

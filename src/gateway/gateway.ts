@@ -26,7 +26,7 @@ import type {
   Store,
   StoreSecret,
 } from "../store/store.ts";
-import { type Authenticate, type Caller, everybodyIsOperator } from "./access/caller.ts";
+import { type Caller, type CallerOf, everybodyIsOperator } from "./access/caller.ts";
 import type { Access, Gatekeeper } from "./access/gatekeeper.ts";
 import { KnownAddresses } from "./access/known-addresses.ts";
 import { Tickets } from "./access/tickets.ts";
@@ -190,7 +190,7 @@ const ROUTES = [
 const NO_TICKETS: TicketStore = { put: async () => {}, redeem: async () => undefined };
 
 /** The caller, where the `onRequest` hook has authenticated the request. */
-const authenticated: Authenticate = async ({ caller }) => {
+const authenticatedCaller: CallerOf = ({ caller }) => {
   if (!caller) throw new AppError("unauthorized");
   return caller;
 };
@@ -386,10 +386,10 @@ function createContext(options: GatewayOptions, followers: Followers, streams: S
   return {
     ...options,
     store: store as RouteStore,
-    authenticate: access ? authenticated : everybodyIsOperator,
+    callerOf: access ? authenticatedCaller : everybodyIsOperator,
     /** The caller on an open route; undefined for an unknown caller. */
     recognize: async (request: FastifyRequest) =>
-      access ? await gate.keeper!.recognize(request) : await everybodyIsOperator(request),
+      access ? await gate.keeper!.recognize(request) : everybodyIsOperator(request),
     tickets: new Tickets(access?.tickets ?? NO_TICKETS, clock),
     followers,
     floorWatch: new FloorWatch({ store, clock, log }),

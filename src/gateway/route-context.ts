@@ -12,7 +12,7 @@ import type { AgentDefinition } from "../config/catalog/definition.ts";
 import type { AgentId } from "../protocol/ids.ts";
 import type { NodeRole } from "../protocol/internal/node-report.ts";
 import type { Trace } from "../shared/ports/tracer.ts";
-import type { Authenticate, Caller } from "./access/caller.ts";
+import type { Caller, CallerOf } from "./access/caller.ts";
 import type { VisibleSessions } from "./access/visible-sessions.ts";
 import type { Delivery } from "./deliveries/delivery.ts";
 import type { KeptConversation } from "./http/conversation-cut.ts";
@@ -70,7 +70,7 @@ export interface Definitions {
 }
 
 export interface CallerContext {
-  authenticate: Authenticate;
+  callerOf: CallerOf;
 }
 
 /** What a caller may see. */

@@ -59,7 +59,7 @@ export function mcpRoutes(app: Routes, context: McpContext): void {
       },
     },
     async (request, reply) => {
-      const caller = await context.authenticate(request);
+      const caller = context.callerOf(request);
       if (Array.isArray(request.body)) throw new AppError("bad_request", ONE_MESSAGE);
       const left = new AbortController();
       reply.raw.once("close", () => left.abort());

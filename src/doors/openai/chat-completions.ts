@@ -53,7 +53,7 @@ export function chatCompletionRoutes(app: Routes, door: OpenAiDoor): void {
     "/v1/chat/completions",
     openAiRoute("createChatCompletion", "chat completions", { body: Body, answer: Answer, list: "messages" }),
     async (request, reply) => {
-      const caller = await context.authenticate(request);
+      const caller = context.callerOf(request);
       const { body } = request;
       if ((body.n ?? 1) !== 1) throw unsupported("n", "An agent gives only one answer.");
       if (body.functions?.length)

@@ -48,7 +48,7 @@ export function modelRoutes(app: Routes, context: OpenAiContext): void {
       },
     },
     async (request) => {
-      await context.authenticate(request);
+      context.callerOf(request);
       const isModel = (agent: AgentEntry) => agent.enabled && acceptsTurns(agent) && isOpenTo(agent, undefined);
       const enabled = [...context.catalog().agents.values()].filter(isModel);
       return { object: "list" as const, data: [auto() ?? [], enabled.map(modelOf)].flat() };
@@ -67,7 +67,7 @@ export function modelRoutes(app: Routes, context: OpenAiContext): void {
       },
     },
     async (request) => {
-      await context.authenticate(request);
+      context.callerOf(request);
       const catalog = context.catalog();
       const routed = request.params.model === AUTO ? auto() : undefined;
       return routed ?? modelOf(catalog.agents.get(readModel(catalog, request.params.model))!);

@@ -55,7 +55,7 @@ export function responseRoutes(app: Routes, door: OpenAiDoor): void {
     "/v1/responses",
     openAiRoute("createResponse", "responses", { body: Body, answer: Response, list: "input" }),
     async (request, reply) => {
-      const caller = await context.authenticate(request);
+      const caller = context.callerOf(request);
       const { body } = request;
       if (body.background) throw unsupported("background", "Background responses are not supported.");
       if (body.prompt) throw unsupported("prompt", "Prompts that are stored at OpenAI are not supported.");

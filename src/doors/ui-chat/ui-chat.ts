@@ -59,7 +59,7 @@ export function uiChatRoutes(app: Routes, context: Context): void {
       config: { conversation: { list: "messages" } },
     },
     async (request, reply) => {
-      const caller = await context.authenticate(request);
+      const caller = context.callerOf(request);
       mustHaveRoom(streams, request.caller);
       const { agentId, userId, zone, workspaceId } = request.body;
       const identity = await commands.identify(caller, request, request.body);
@@ -97,7 +97,7 @@ export function uiChatRoutes(app: Routes, context: Context): void {
       },
     },
     async (request, reply) => {
-      const caller = await context.authenticate(request);
+      const caller = context.callerOf(request);
       mustHaveRoom(streams, request.caller);
       const address = await find(caller, request.params.id);
       return address ? follow(request, reply, address) : reply.code(204).send(null);
@@ -117,7 +117,7 @@ export function uiChatRoutes(app: Routes, context: Context): void {
       },
     },
     async (request) => {
-      const caller = await context.authenticate(request);
+      const caller = context.callerOf(request);
       const address = await find(caller, request.params.id);
       if (address) await runs.abort(await commands.identify(caller, request), address);
       return { success: true as const, aborted: address !== undefined };

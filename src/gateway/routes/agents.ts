@@ -63,7 +63,7 @@ export function agentRoutes(app: Routes, context: Context): void {
       },
     },
     async (request) => {
-      await context.authenticate(request);
+      context.callerOf(request);
       const { agents, defaultAgentId, routing } = context.catalog();
       const { workspaceId } = request.query;
       const enabled = [...agents.values()].filter((agent) => agent.enabled && isOpenTo(agent, workspaceId));

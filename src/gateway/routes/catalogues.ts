@@ -41,7 +41,7 @@ export function catalogueRoutes(app: Routes, context: CallerContext & { definiti
   const { definitions } = context;
   /** Refuse other callers before the body is read. */
   const onRequest = async (request: FastifyRequest) => {
-    const { isOperator } = await context.authenticate(request);
+    const { isOperator } = context.callerOf(request);
     if (!isOperator) throw new AppError("forbidden", "Only operators may read the catalogue.");
   };
 

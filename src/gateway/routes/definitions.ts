@@ -51,7 +51,7 @@ export function definitionRoutes(app: Routes, context: Context): void {
 
   /** Refuse other callers before the body is read. */
   const admitOperator = async (request: FastifyRequest) => {
-    const { isOperator } = await context.authenticate(request);
+    const { isOperator } = context.callerOf(request);
     if (!isOperator) throw new AppError("forbidden", "Only operators may define agents.");
   };
   const tags = ["agents"];
@@ -204,7 +204,7 @@ export function definitionRoutes(app: Routes, context: Context): void {
   );
 
   async function identify(request: FastifyRequest): Promise<Identity> {
-    return await commands.identify(await context.authenticate(request), request, request.body as object);
+    return await commands.identify(context.callerOf(request), request, request.body as object);
   }
 
   /** Save the result of `edit`, and answer after the change was announced to all nodes. */

@@ -221,7 +221,7 @@ export function eventRoutes(app: Routes, context: Context): void {
 
   /** The caller, if the request accepts an event stream. */
   async function streamCallerOf(request: FastifyRequest): Promise<Caller> {
-    const caller = await context.authenticate(request);
+    const caller = context.callerOf(request);
     if (!acceptsEvents(request.headers.accept)) throw new AppError("not_acceptable");
     return caller;
   }

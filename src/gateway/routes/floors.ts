@@ -83,7 +83,7 @@ export function floorRoutes(
   const { commands, sentences, store, clock } = context;
   /** Refuse non-operators before the body is read, so that they cost nothing more than the refusal. */
   const admitOperator = async (request: FastifyRequest) => {
-    const caller = await context.authenticate(request);
+    const caller = context.callerOf(request);
     if (caller.isOperator) return;
     await context.visibleTo(caller).floor((request.params as { id: string }).id);
     throw new AppError("forbidden", "Only operators may set flags.");
@@ -122,7 +122,7 @@ export function floorRoutes(
       },
     },
     async (request) => {
-      const sessions = context.visibleTo(await context.authenticate(request));
+      const sessions = context.visibleTo(context.callerOf(request));
       const floorId = await sessions.floor(request.params.id);
       const limits = { sessions: SHOWN_SESSIONS, decisions: BOUNDS.shownDecisions };
       const view = await sessions.floorView(floorId, limits);
@@ -167,7 +167,7 @@ export function floorRoutes(
       },
     },
     async (request) => {
-      const { floors, hasMore } = await context.visibleTo(await context.authenticate(request)).floors(request.query);
+      const { floors, hasMore } = await context.visibleTo(context.callerOf(request)).floors(request.query);
       return { success: true as const, floors: floors.map((row) => summaryOf(row, store.epoch)), hasMore };
     },
   );
@@ -199,7 +199,7 @@ export function floorRoutes(
       },
     },
     async (request, reply) => {
-      const sessions = context.visibleTo(await context.authenticate(request));
+      const sessions = context.visibleTo(context.callerOf(request));
       const floorId = await sessions.floor(request.params.id);
       const { before, limit } = request.query;
       const parsed = before === undefined ? undefined : parseLogPosition(before);
@@ -235,7 +235,7 @@ export function floorRoutes(
       `/floor/:id/${path}`,
       { schema: { tags: ["floors"], ...about, params: FloorParams, body: KeyedBody, response: { 200: Archived } } },
       async (request) => {
-        const caller = await context.authenticate(request);
+        const caller = context.callerOf(request);
         const identity = await commands.identify(caller, request, request.body);
         const { archived = [] } = await commands.carryOut(identity, async () => {
           return { floorId: await context.visibleTo(caller).floor(request.params.id), command: { type } };
@@ -277,7 +277,7 @@ export function floorRoutes(
         preParsing: admitOperator,
       },
       async (request) => {
-        const caller = await context.authenticate(request);
+        const caller = context.callerOf(request);
         const identity = await commands.identify(caller, request, request.body);
         const { commandId: _, ...wanted } = request.body;
         const { flags = {} } = await commands.carryOut(identity, async () => {
@@ -325,7 +325,7 @@ export function floorRoutes(
       },
     },
     async (request) => {
-      const caller = await context.authenticate(request);
+      const caller = context.callerOf(request);
       const sessions = context.visibleTo(caller);
       const floorId = await sessions.floor(request.params.id);
       const { agentId: named, content, workspaceId } = request.body;

@@ -98,7 +98,7 @@ export function healthRoutes(app: Routes, context: Context): void {
       },
     },
     async (request, reply) => {
-      const { isOperator } = await context.authenticate(request);
+      const { isOperator } = context.callerOf(request);
       if (!isOperator) throw new AppError("forbidden", "Only operators may read the metrics.");
       const { contentType, text } = await context.metrics();
       return reply.type(contentType).send(text);
@@ -125,7 +125,7 @@ export function healthRoutes(app: Routes, context: Context): void {
       },
     },
     async (request) => {
-      const { isOperator } = await context.authenticate(request);
+      const { isOperator } = context.callerOf(request);
       if (!isOperator) throw new AppError("forbidden", "Only operators may list the nodes.");
       const nodes = await context.callNodes();
       const present = new Set(nodes.flatMap(({ silentMs, roles }) => (silentMs === undefined ? roles : [])));

@@ -48,7 +48,7 @@ export function runRoutes(app: Routes, context: CommandContext & { clock: Clock 
       },
     },
     async (request) => {
-      const sessions = visibleTo(await context.authenticate(request));
+      const sessions = visibleTo(context.callerOf(request));
       const { minAgeMs, maxAgeMs, ...query } = request.query;
       const now = context.clock.now();
       const from = maxAgeMs === undefined ? undefined : now - maxAgeMs;
@@ -73,7 +73,7 @@ export function runRoutes(app: Routes, context: CommandContext & { clock: Clock 
       },
     },
     async (request) => {
-      const caller = await context.authenticate(request);
+      const caller = context.callerOf(request);
       const identity = await commands.identify(caller, request, request.body);
       const runId = request.params.id;
       const { sessionId } = await commands.carryOut(identity, async () => {

@@ -28,12 +28,12 @@ export const CommandBody = z.strictObject(commandFields).default({});
  * @throws AppError for a refusal; `session_not_found` also for a session that the caller may not see
  */
 export async function commandSession(
-  { authenticate, commands, visibleTo }: CommandContext,
+  { callerOf, commands, visibleTo }: CommandContext,
   request: FastifyRequest,
   id: SessionId,
   makeCommand: (sessionId: SessionId) => Command,
 ): Promise<{ identity: Identity; reply: Accepted }> {
-  const caller = await authenticate(request);
+  const caller = callerOf(request);
   const body = request.body as z.infer<typeof CommandBody>;
   const identity = await commands.identify(caller, request, body);
   const reply = await commands.carryOut(identity, async () => {

@@ -37,7 +37,7 @@ export function sessionMessageRoutes(app: Routes, context: CommandContext & { st
       },
     },
     async (request) => {
-      const caller = await context.authenticate(request);
+      const caller = context.callerOf(request);
       const { id } = request.params;
       const { after, before } = request.query;
       if (after !== undefined && before !== undefined)
@@ -68,7 +68,7 @@ export function sessionMessageRoutes(app: Routes, context: CommandContext & { st
       },
     },
     async (request) => {
-      const caller = await context.authenticate(request);
+      const caller = context.callerOf(request);
       return { success: true as const, ...(await visibleTo(caller).queue(request.params.id, request.query.after)) };
     },
   );
@@ -111,7 +111,7 @@ export function sessionMessageRoutes(app: Routes, context: CommandContext & { st
       },
     },
     async (request) => {
-      const caller = await context.authenticate(request);
+      const caller = context.callerOf(request);
       const { id, messageId } = request.params;
       const { after, limit } = request.query;
       const page = await visibleTo(caller).logs(id, messageId, { ...(after !== undefined && { after }), limit });
@@ -132,7 +132,7 @@ export function sessionMessageRoutes(app: Routes, context: CommandContext & { st
       },
     },
     async (request, reply) => {
-      const caller = await context.authenticate(request);
+      const caller = context.callerOf(request);
       const { id, hash } = request.params;
       const blob = await visibleTo(caller).image(id, hash);
       return reply

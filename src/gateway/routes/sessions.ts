@@ -154,7 +154,7 @@ export function sessionRoutes(
       },
     },
     async (request) => {
-      const caller = await context.authenticate(request);
+      const caller = context.callerOf(request);
       const { body } = request;
       const identity = await commands.identify(caller, request, body);
       const { connectionId, workspaceId, activate, content, userId } = body;
@@ -206,7 +206,7 @@ export function sessionRoutes(
       },
     },
     async (request) => {
-      const caller = await context.authenticate(request);
+      const caller = context.callerOf(request);
       const { sessionId, connectionId } = request.body;
       const chosen = await connections.forNewSession(connectionId, caller.ownerId);
       const { session, head, messages, hasMore } = await visibleTo(caller).view(sessionId, BOUNDS.loadedMessages);
@@ -240,7 +240,7 @@ export function sessionRoutes(
       },
     },
     async (request) => {
-      const caller = await context.authenticate(request);
+      const caller = context.callerOf(request);
       const { query } = request;
       const { sessions, total } = await visibleTo(caller).list({
         ...query,
@@ -262,7 +262,7 @@ export function sessionRoutes(
     response: { 200: SessionAnswerSchema },
   };
   app.get("/session/:id", { schema: readSchema }, async (request) => {
-    const { session, head } = await visibleTo(await context.authenticate(request)).view(request.params.id, 0);
+    const { session, head } = await visibleTo(context.callerOf(request)).view(request.params.id, 0);
     return { success: true as const, session, position: position(head, session) };
   });
 

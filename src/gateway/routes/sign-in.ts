@@ -32,7 +32,7 @@ export function signInRoutes(app: Routes, context: CallerContext & { tickets: Ti
       },
     },
     async (request, reply) => {
-      const issued = await context.tickets.issue(await context.authenticate(request));
+      const issued = await context.tickets.issue(context.callerOf(request));
       void reply.header("Cache-Control", "no-store");
       return { success: true as const, ...issued };
     },
@@ -58,7 +58,7 @@ export function signInRoutes(app: Routes, context: CallerContext & { tickets: Ti
       },
     },
     async (request, reply) => {
-      const { ownerId, expiresAt } = await context.authenticate(request);
+      const { ownerId, expiresAt } = context.callerOf(request);
       checkOwnPage(request);
       const credential = ownerId === undefined ? undefined : credentialOf(request);
       if (credential?.kind === "token") {

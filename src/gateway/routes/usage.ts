@@ -46,7 +46,7 @@ export function usageRoutes(app: Routes, context: CommandContext): void {
       },
     },
     async (request) => {
-      const caller = await context.authenticate(request);
+      const caller = context.callerOf(request);
       const { ownerId, agentId, from, to, after, limit } = request.query;
       checkUser(caller, ownerId);
       const { usage, hasMore } = await context.visibleTo(caller).usage({

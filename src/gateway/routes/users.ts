@@ -37,7 +37,7 @@ export function userRoutes(app: Routes, context: Context): void {
       },
     },
     async (request) => {
-      const caller = await context.authenticate(request);
+      const caller = context.callerOf(request);
       if (!caller.isOperator) throw new AppError("forbidden", "Only operators may delete users.");
       const userId = request.params.id;
       let sessions = 0;

@@ -20,7 +20,7 @@ const NONE: ShownWebhooks = { list: async () => [], test: async () => undefined,
 export function webhookRoutes(app: Routes, context: CallerContext & { webhooks?: ShownWebhooks | undefined }): void {
   const { webhooks = NONE } = context;
   const onRequest = async (request: FastifyRequest) => {
-    const { isOperator } = await context.authenticate(request);
+    const { isOperator } = context.callerOf(request);
     if (!isOperator) throw new AppError("forbidden", "Only operators may use the webhooks.");
   };
 

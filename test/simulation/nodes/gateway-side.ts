@@ -65,7 +65,7 @@ export class GatewaySide {
       followers: this.followers,
       streams: this.streams,
       connections: this.#connections,
-      authenticate: async () => LOCAL,
+      callerOf: () => LOCAL,
       visibleTo: (caller) => new VisibleSessions(caller, { store, addresses }),
       catalog: () => CATALOG,
       // Nobody asks for the list of all floors.
