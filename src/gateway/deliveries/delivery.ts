@@ -43,6 +43,17 @@ export function deliveryAfter(end: ConnectionEnd): DeliveryState {
   return end.isWanted && end.hasActed ? "doubtful" : "arrived";
 }
 
+const DELIVERY = Symbol("delivery");
+type WatchedResponse = ConnectionResponse & { [DELIVERY]?: Delivery };
+
+// One function each for all answers, because every write has one.
+function onFinish(this: WatchedResponse): void {
+  this[DELIVERY]!.onFinish(this);
+}
+function onClose(this: WatchedResponse): void {
+  this[DELIVERY]!.onEnd();
+}
+
 /** Watches whether the answer to a request reaches its client. */
 export class Delivery implements SentAnswer {
   readonly #clock: Clock;
@@ -62,26 +73,34 @@ export class Delivery implements SentAnswer {
   }
 
   /** @param headers the request's */
-  watch(response: ConnectionResponse, headers: IncomingHttpHeaders): void {
+  watch(response: WatchedResponse, headers: IncomingHttpHeaders): void {
     this.#socket = response.socket ?? undefined;
     const connection = response[CONNECTION];
     this.#isWanted = headers.connection?.toLowerCase() === "keep-alive";
     this.#isBrowsersOwn = (connection?.requests ?? 0) > 1 && headers["user-agent"]?.startsWith("Mozilla/") === true;
     if (response.destroyed) return this.#become("lost");
-    response.once("finish", () => {
-      if (this.#state !== "open") return;
-      this.look();
-      // The client is told that the outcome is unknown.
-      if (response.statusCode >= 500) this.#become("lost");
-      if (this.#state !== "open") return;
-      this.#sentAt = this.#clock.now();
-      this.#isKept = response.shouldKeepAlive;
-      this.#become("sent");
-      if (connection) connection.sent = this;
-    });
-    response.once("close", () => {
-      if (this.#state === "open") this.#become("lost");
-    });
+    response[DELIVERY] = this;
+    response.on("finish", onFinish);
+    response.on("close", onClose);
+  }
+
+  /** The system has all of the answer. */
+  onFinish(response: ConnectionResponse): void {
+    if (this.#state !== "open") return;
+    this.look();
+    // The client is told that the outcome is unknown.
+    if (response.statusCode >= 500) this.#become("lost");
+    if (this.#state !== "open") return;
+    this.#sentAt = this.#clock.now();
+    this.#isKept = response.shouldKeepAlive;
+    this.#become("sent");
+    const connection = response[CONNECTION];
+    if (connection) connection.sent = this;
+  }
+
+  /** The answer is over: one that was not sent whole is lost. */
+  onEnd(): void {
+    if (this.#state === "open") this.#become("lost");
   }
 
   /** Learn what the socket says by now: a client that has closed its side before its answer asks again perhaps. */

@@ -127,9 +127,12 @@ export class RecentRequests {
    */
   async identify<T extends AskedRequest>(identity: T, request: FastifyRequest): Promise<T> {
     const { key, isMarked } = nameOf(identity, request);
-    await this.#findOlder();
-    await this.#catchUp();
-    const before = await this.#findLost(key, isMarked);
+    // Every write without a key comes this way, so nothing is awaited that there is no reason to wait for.
+    if (this.#isYoung) await this.#findOlder();
+    if (this.#topic.isHeard) await this.#catchUp();
+    const { attempts = NONE } = this.#known.get(key) ?? {};
+    const mayRepeat = attempts.length > 0 && (isMarked || attempts.some(mayBeLost));
+    const before = mayRepeat ? await this.#findLost(key, attempts, isMarked) : undefined;
     const attempt = before ?? this.#add(key, `${identity.commandId}.${key}`);
     const { commandId } = attempt;
     this.#note(key, attempt, "open");
@@ -153,7 +156,6 @@ export class RecentRequests {
    */
   async #catchUp(): Promise<void> {
     const { clock } = this.#options;
-    if (!this.#topic.isHeard) return;
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#mark += 1;
     const mark = this.#mark;
@@ -165,10 +167,13 @@ export class RecentRequests {
     this.#marks.delete(mark);
   }
 
+  /** Whether requests from before this node began may still be repeated. */
+  get #isYoung(): boolean {
+    return this.#options.clock.now() - this.#startedAt <= LOST_MS;
+  }
+
   /** Find the requests from before this node began. How their answers stand died with the process that gave them. */
   async #findOlder(): Promise<void> {
-    const { clock } = this.#options;
-    if (clock.now() - this.#startedAt > LOST_MS) return;
     this.#older ??= this.#readOlder().catch((error) => {
       this.#older = undefined;
       throw error;
@@ -201,10 +206,9 @@ export class RecentRequests {
   }
 
   /** The request that this one repeats. */
-  async #findLost(key: string, isMarked: boolean): Promise<Attempt | undefined> {
-    const { attempts } = this.#known.get(key) ?? {};
-    if (!attempts) return undefined;
-    await Promise.all(attempts.filter(({ isOlder }) => isOlder).map((each) => this.#ask(key, each)));
+  async #findLost(key: string, attempts: readonly Attempt[], isMarked: boolean): Promise<Attempt | undefined> {
+    const older = attempts.filter(({ isOlder }) => isOlder);
+    if (older.length > 0) await Promise.all(older.map((each) => this.#ask(key, each)));
     const lost = this.#findLostOf(attempts);
     if (lost) return lost;
     if (isMarked) {
@@ -309,6 +313,11 @@ export class RecentRequests {
   }
 }
 
+const NONE: readonly Attempt[] = [];
+
+/** Whether its answer may not have arrived. */
+const mayBeLost = ({ state, isOlder }: Attempt): boolean => state !== "arrived" || isOlder === true;
+
 const senderOf = ({ caller, floorId }: Pick<NewReceipt, "caller" | "floorId">): string => `${floorId} ${caller}`;
 
 /** A client's own name for a request, by which it may be repeated. */
@@ -323,7 +332,8 @@ function nameOf({ caller, bodyHash }: AskedRequest, request: FastifyRequest): { 
   const own = ownNameOf(request);
   // Two programs of one caller may send equal requests. The network and the user agent distinguish them.
   const client = own ?? [networkOf(request.ip), headers["user-agent"]];
-  const about = Object.entries(headers).filter(([name]) => name.startsWith("interlock-"));
+  const about: unknown[] = [];
+  for (const name in headers) if (name.startsWith("interlock-")) about.push([name, headers[name]]);
   const key = hash("sha256", JSON.stringify([caller.id, client, about, bodyHash]), "base64url").slice(0, NAME_LENGTH);
   return { key, isMarked: own !== undefined || Number(headers["x-stainless-retry-count"] ?? 0) > 0 };
 }

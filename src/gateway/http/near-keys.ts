@@ -31,8 +31,17 @@ function objectFor(schema: unknown, value: object): z.ZodObject | undefined {
   return options.get((value as Record<string, unknown>)[discriminator]);
 }
 
+/** By schema: what `unwrapped` found. */
+const UNWRAPPED = new WeakMap<z.ZodType, unknown>();
+
 /** A schema without what may stand in for an absent value, and without what is done to a present one. */
 function unwrapped(schema: unknown): unknown {
+  if (!(schema instanceof z.ZodType)) return schema;
+  if (!UNWRAPPED.has(schema)) UNWRAPPED.set(schema, unwrap(schema));
+  return UNWRAPPED.get(schema);
+}
+
+function unwrap(schema: z.ZodType): unknown {
   if (schema instanceof z.ZodPipe) return unwrapped(schema.in);
   const isWrapper =
     schema instanceof z.ZodPrefault ||
