@@ -182,22 +182,23 @@ export class Mailbox {
    * @throws AppError `busy`, `unavailable`, `internal`, or `idempotency_mismatch` if a command with this key and
    *   another body is unanswered
    */
-  readonly send = async (envelope: Envelope): Promise<Reply> => {
+  readonly send = (envelope: Envelope): Promise<Reply> => {
     const { tracer } = this.#options;
-    const span = tracer && envelope.trace !== undefined ? beginSend(tracer, envelope) : undefined;
-    this.#underWay += 1;
+    return tracer && envelope.trace !== undefined ? this.#sendTraced(tracer, envelope) : this.#route(envelope);
+  };
+
+  async #sendTraced(tracer: Tracer, envelope: Envelope): Promise<Reply> {
+    const span = beginSend(tracer, envelope);
     try {
-      const reply = await this.#route(span ? { ...envelope, trace: span.trace } : envelope);
-      span?.end({ "interlock.outcome": reply.ok ? "ok" : reply.code });
+      const reply = await this.#route({ ...envelope, trace: span.trace });
+      span.end({ "interlock.outcome": reply.ok ? "ok" : reply.code });
       return reply;
     } catch (error) {
       const outcome = error instanceof AppError ? error.code : "internal";
-      span?.end({ "interlock.outcome": outcome }, outcome);
+      span.end({ "interlock.outcome": outcome }, outcome);
       throw error;
-    } finally {
-      this.#underWay -= 1;
     }
-  };
+  }
 
   /** Decides where a command goes: to this process, if it serves the floor, else to the topic of the floor's owner. */
   #route(envelope: Envelope): Promise<Reply> {
@@ -210,20 +211,25 @@ export class Mailbox {
     const topic = topicOf(floorId);
     // Rule C21: refuse a client's command whose events other nodes could not receive, but let runs and timers of a
     // floor on this node report.
-    if (this.#isAway(topic) && (!dispatch || caller !== undefined)) throw new AppError("unavailable", AWAY);
+    if (this.#isAway(topic) && (!dispatch || caller !== undefined))
+      return Promise.reject(new AppError("unavailable", AWAY));
     return dispatch ? this.#sendHere(dispatch, envelope) : this.#sendOverBus(topic, envelope);
   }
 
-  /** Without `Promise.race`, because every command of a single process comes this way. */
+  /** With one promise, because every command of a single process comes this way. */
   #sendHere(dispatch: Dispatch, envelope: Envelope): Promise<Reply> {
+    this.#underWay += 1;
     return new Promise((resolve, reject) => {
-      const timeout = this.#timeouts.add(envelope.timeoutAt, () => reject(new AppError("unavailable", TOO_LATE)));
+      const timeout = this.#timeouts.add(envelope.timeoutAt, () => {
+        this.#underWay -= 1;
+        reject(new AppError("unavailable", TOO_LATE));
+      });
       const onReply = (reply: Reply) => {
-        this.#timeouts.remove(timeout);
+        if (this.#timeouts.remove(timeout)) this.#underWay -= 1;
         resolve(reply);
       };
       const onError = (error: unknown) => {
-        this.#timeouts.remove(timeout);
+        if (this.#timeouts.remove(timeout)) this.#underWay -= 1;
         reject(error instanceof AppError ? error : new AppError("internal", undefined, { cause: error }));
       };
       try {
@@ -261,6 +267,7 @@ export class Mailbox {
       send();
     };
     const giveUp = timeout(clock, envelope.timeoutAt, () => whyLate?.() ?? TOO_LATE);
+    this.#underWay += 1;
     try {
       const outcome = await Promise.race([
         new Promise<Outcome>((resolve) => {
@@ -275,6 +282,7 @@ export class Mailbox {
       again?.cancel();
       giveUp.cancel();
       this.#waiting.delete(correlationId);
+      this.#underWay -= 1;
     }
   }
 

@@ -88,12 +88,12 @@ export class IdempotentCommands {
    * @param body the validated body; `connectionId` and `commandId` are not part of its hash
    * @throws AppError `bad_request` for a malformed key
    */
-  async identify(caller: Caller, request: FastifyRequest, body: object = {}): Promise<Identity> {
+  identify(caller: Caller, request: FastifyRequest, body: object = {}): Promise<Identity> {
     const header = request.headers["idempotency-key"];
     const { commandId: named, connectionId: _, ...sent } = body as { commandId?: string; connectionId?: string };
     const path = request.url.split("?", 1)[0];
     const what = `${request.method} ${path} ${JSON.stringify(sent)}`;
-    return await this.identifyBy(caller, request, header ?? named, what);
+    return this.identifyBy(caller, request, header ?? named, what);
   }
 
   /**
@@ -151,7 +151,7 @@ export class IdempotentCommands {
    *   `connection_not_found`; `busy` and `unavailable` carry the key to repeat
    */
   async carryOut(identity: Identity, plan: () => Promise<Write>, choice?: ConnectionChoice): Promise<Accepted> {
-    const before = await this.#findAnswer(identity);
+    const before = identity.mayBeRepeat ? await this.#findAnswer(identity) : undefined;
     if (!before) return await this.#planAndSend(identity, plan, choice);
     if (choice) await this.#bindAgain(identity, before, choice);
     return before;
@@ -193,7 +193,7 @@ export class IdempotentCommands {
     const chosen = made && (await this.#choose(identity, choice).catch(undefinedForRefusal));
     if (!chosen) return;
     const bound = { sessionId: made.sessionId, floorId: made.floorId, sessionCreatedAt };
-    await withKey(identity, () => this.#options.connections.bindMade(chosen.row, bound));
+    await this.#options.connections.bindMade(chosen.row, bound).catch(withKey(identity));
   }
 
   #choose({ caller }: Identity, { connectionId }: ConnectionChoice): Promise<ChosenConnection | undefined> {
@@ -225,7 +225,7 @@ export class IdempotentCommands {
       at: this.#options.clock.now(),
     });
     try {
-      return await withKey(identity, () => write(receiptOf));
+      return await write(receiptOf).catch(withKey(identity));
     } catch (error) {
       const answer = isRefusal(error) ? await repeated() : undefined;
       if (!answer) throw error;
@@ -252,9 +252,8 @@ export class IdempotentCommands {
       if (isRefusal(error)) await connections.release(row, sessionId);
       throw error;
     }
-    await withKey(identity, () =>
-      connections.bindMade(row, { sessionId, floorId: write.floorId, sessionCreatedAt: answer.sessionCreatedAt }),
-    );
+    const bound = { sessionId, floorId: write.floorId, sessionCreatedAt: answer.sessionCreatedAt };
+    await connections.bindMade(row, bound).catch(withKey(identity));
     return answer;
   }
 
@@ -266,7 +265,7 @@ export class IdempotentCommands {
     const timeoutAt = this.#timeoutAt();
     const envelope = { floorId, caller: caller.id, actsFor, commandId, bodyHash, timeoutAt, trace, ifSeq, command };
     flow.onHop?.("command", `${command.type} with the key ${commandId}`);
-    const reply = await withKey(identity, () => this.#options.send(envelope));
+    const reply = await this.#options.send(envelope).catch(withKey(identity));
     if (reply.ok && command.type === "session.update" && command.settings.mode !== undefined)
       await abandoned.endFor(identity, command.sessionId);
     // A client may hang up and abort at once: its hanging up is seen by now.
@@ -332,15 +331,13 @@ const isOf = <T extends Command["type"]>(types: readonly T[], command: Command):
 const actingFor = ({ isOperator, ownerId }: Caller) => (isOperator ? undefined : ownerId);
 
 /** Add the key to repeat to `busy` and `unavailable` errors. */
-async function withKey<T>({ commandId }: Identity, work: () => Promise<T>): Promise<T> {
-  try {
-    return await work();
-  } catch (error) {
+const withKey =
+  ({ commandId }: Identity) =>
+  (error: unknown): never => {
     if (!(error instanceof AppError) || isRefusal(error)) throw error;
     const { code, message, facts } = error;
     throw new AppError(code, message, { facts: { ...facts, commandId }, cause: error });
-  }
-}
+  };
 
 /**
  * Whether the write had no effect. Only a refusal by the floor has a receipt; any other repeat is decided again (rule

@@ -37,7 +37,7 @@ const MAX_REPLY_PAGES = 64;
 export type NamedRows = FloorStore & MessageStore & LogStore;
 
 /** Replies to commands that the loaded rows alone decide: the actors are not asked. */
-type LoadedReplies = ReadonlyMap<BatchedCommand, Reply>;
+export type LoadedReplies = ReadonlyMap<BatchedCommand, Reply>;
 
 /**
  * Load the rows that the commands of a batch name beside those of the floor's snapshot.

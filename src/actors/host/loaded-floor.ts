@@ -8,7 +8,15 @@ import { earliest, type FloorTime, floorTimeOf, type JumpingClock, jumpOf, later
 import type { Span, Trace, Tracer } from "../../shared/ports/tracer.ts";
 import type { Receipt, ReceiptStore, SessionRow, UsageStore } from "../../store/store.ts";
 import type { CountedTurns, DeadlineSources, Given } from "../facts.ts";
-import { type BatchedCommand, checkPlayed, loadNamed, type NamedRows, refuseStale, replyBefore } from "./admission.ts";
+import {
+  type BatchedCommand,
+  checkPlayed,
+  type LoadedReplies,
+  loadNamed,
+  type NamedRows,
+  refuseStale,
+  replyBefore,
+} from "./admission.ts";
 import {
   BudgetSpent,
   countedTogether,
@@ -108,10 +116,13 @@ export class LoadedFloor {
     try {
       this.#activation ??= await loadActivation(this.id, store);
       const activation = this.#activation;
-      await this.#catchUp(activation);
+      if (this.#isOverdue(activation)) await this.#catchUp(activation);
       const ledger = new Ledger(this.id, activation.state);
       const departure = isMove(commands[0]!) ? await this.#openDeparture(commands[0]!) : undefined;
-      const replies = await this.#applyAll(commands, activation, ledger, departure);
+      const loading = loadNamed(commands, activation, ledger, store);
+      const decided = loading && (await loading);
+      const { replies, previewed } = this.#applyAll(commands, activation, ledger, decided, departure);
+      if (previewed.size > 0) await this.#refusePreviews(replies, previewed);
       const isWritten = await this.#write(ledger, activation, commands.length, departure);
       // Rule C1: memory may be outdated, so the store confirms the version even if the batch changes nothing.
       if (!isWritten && !(await store.confirm(this.id, activation.state.version))) throw new CommitConflict();
@@ -123,16 +134,18 @@ export class LoadedFloor {
     }
   }
 
-  /** Step the machines by the commands, in their order. @returns the replies, which count once they are committed */
-  async #applyAll(
+  /**
+   * Step the machines by the commands, in their order.
+   * @returns the replies, which count once they are committed, and what previews would count, by their indexes
+   */
+  #applyAll(
     commands: readonly TracedCommand[],
     activation: Activation,
     ledger: Ledger,
+    decided: LoadedReplies | undefined,
     departure?: Departure,
-  ): Promise<Reply[]> {
+  ): { replies: Reply[]; previewed: Map<number, CountedTurns> } {
     const { actors } = activation;
-    const loading = loadNamed(commands, activation, ledger, this.#options.store);
-    const decided = loading && (await loading);
     const admission = { actors, catalog: this.#options.catalog(), decided };
     const previewed = new Map<number, CountedTurns>();
     const replies = commands.map((pending, index) => {
@@ -145,12 +158,13 @@ export class LoadedFloor {
       if (envelope.caller !== undefined) ledger.addReceipt(this.#receipt(pending, reply));
       return reply;
     });
-    if (previewed.size === 0) return replies;
+    return { replies, previewed };
+  }
+
+  /** Previews say what would exceed a budget. */
+  async #refusePreviews(replies: Reply[], previewed: ReadonlyMap<number, CountedTurns>): Promise<void> {
     const refusals = await previewRefusals(previewed, this.#options);
-    return replies.map((reply, index) => {
-      const refusal = refusals.get(index);
-      return refusal ? previewOf(refusal) : reply;
-    });
+    for (const [index, refusal] of refusals) replies[index] = previewOf(refusal);
   }
 
   /** Refuse a command whose turn would exceed a budget. It changes nothing, but what its router agents used counts. */
@@ -214,7 +228,7 @@ export class LoadedFloor {
    */
   async #catchUp(activation: Activation): Promise<void> {
     const { actors, state } = activation;
-    while (state.outsideDueAt !== undefined && state.outsideDueAt <= floorTimeOf(this.#options)) {
+    while (this.#isOverdue(activation)) {
       const time = floorTimeOf(this.#options);
       const rows = await this.#options.store.loadDue(this.id, actors.sessionIds, DUE_PAGE + 1);
       const due = rows.slice(0, DUE_PAGE).filter(({ dueAt }) => dueAt! <= time);
@@ -225,6 +239,11 @@ export class LoadedFloor {
       ledger.write(actors.catchUp(given), given.now);
       await this.#write(ledger, activation, 0);
     }
+  }
+
+  /** Whether something is due for a session that is not in memory. */
+  #isOverdue({ state: { outsideDueAt } }: Activation): boolean {
+    return outsideDueAt !== undefined && outsideDueAt <= floorTimeOf(this.#options);
   }
 
   /** What a command gets: its time is before the next session outside is due, which is loaded before the next batch. */

@@ -5,7 +5,14 @@ import type { SessionId } from "../../../protocol/ids.ts";
 import { floorHash } from "../../../protocol/internal/hash.ts";
 import { valuesOf, withColumns } from "../../columns.ts";
 import { floorRowOf, receiptRowOf, runRequestRowOf } from "../../rows.ts";
-import { type FloorChange, type MessageWrite, type Receipt, type SessionSqlRow, sessionOfWrite } from "../../store.ts";
+import {
+  type CommitOutcome,
+  type FloorChange,
+  type MessageWrite,
+  type Receipt,
+  type SessionSqlRow,
+  sessionOfWrite,
+} from "../../store.ts";
 import { openWriter } from "../database-file.ts";
 import { FileGuard } from "../file-identity.ts";
 import { LogCheckpoint } from "../log-checkpoint.ts";
@@ -257,22 +264,22 @@ class ChangeWriter {
    * (W2, W7). The transaction is rolled back after an error.
    * @throws Error if the id of a session or message occurs twice in the change, or it refers to a missing row
    */
-  write(change: FloorChange): WriteOutcome {
+  write(change: FloorChange): CommitOutcome {
     const { budgets, along } = change;
     if (!budgets && !along) return this.#writeFloor(change);
     this.#db.exec("SAVEPOINT whole");
     let outcome = (budgets && this.usage.count(budgets)) ?? this.#writeFloor(change);
-    if (along && outcome === "done") {
+    if (along && outcome === "committed") {
       outcome = this.#writeFloor(along);
       // The rows of the first change are remembered, and are not written.
-      if (outcome !== "done") this.#known.forget();
+      if (outcome !== "committed") this.#known.forget();
     }
-    if (outcome !== "done") this.#db.exec("ROLLBACK TO whole");
+    if (outcome !== "committed") this.#db.exec("ROLLBACK TO whole");
     this.#db.exec("RELEASE whole");
     return outcome;
   }
 
-  #writeFloor(change: FloorChange): WriteOutcome {
+  #writeFloor(change: FloorChange): CommitOutcome {
     const { floorId, expected, newIds, sessions, messages, staged = [] } = change;
     const floor = this.#known.floors.get(floorId) ?? this.#findFloor.get(floorId);
     // W1.
@@ -292,7 +299,7 @@ class ChangeWriter {
     this.#writeEvents(change, floorKey, sessionKeys);
     this.#writeEnds(change, floorKey);
     if (change.usage) this.usage.add(floorKey, change.usage);
-    return "done";
+    return "committed";
   }
 
   /** Read the floor again, because the remembered version may be out of date. */

@@ -2,12 +2,12 @@ import type { Message } from "../../../protocol/message.ts";
 import type {
   Blob,
   ClaimedNotice,
+  CommitOutcome,
   ConnectionRow,
   DisabledHook,
   FailedNotice,
   FloorChange,
   Jumps,
-  OverBudget,
   PruneLimits,
   StagedId,
   StoredDefinitionChange,
@@ -42,10 +42,10 @@ export type Job =
   | { kind: "prune"; limits: PruneLimits };
 
 /**
- * `conflict`: nothing was written. `more`: expired rows remain, or free pages with deleted data. `missing`: the row to
- * copy does not exist, or there was nothing to change. `OverBudget`: nothing was written.
+ * `done`: a write that is no change of a floor. `more`: expired rows remain, or free pages with deleted data.
+ * `missing`: the row to copy does not exist, or there was nothing to change.
  */
-export type WriteOutcome = "done" | "conflict" | "more" | "missing" | OverBudget;
+export type WriteOutcome = CommitOutcome | "done" | "more" | "missing";
 
 /** The outcome of a job. */
 export type Result = WriteOutcome | WriteFailure;

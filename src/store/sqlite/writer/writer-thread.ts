@@ -110,11 +110,10 @@ export class WriterThread {
   }
 
   /** Commit a change, or nothing of it. @throws as `add` */
-  readonly commit = async (change: FloorChange): Promise<CommitOutcome> => {
+  readonly commit = (change: FloorChange): Promise<CommitOutcome> => {
     flow.onHop?.("sqlite", change.floorId);
-    const outcome = await this.add({ kind: "change", change });
-    if (typeof outcome === "object") return outcome;
-    return outcome === "conflict" ? "conflict" : "committed";
+    // A change has no other outcome (`ChangeWriter.write`).
+    return this.add({ kind: "change", change }) as Promise<CommitOutcome>;
   };
 
   /**
