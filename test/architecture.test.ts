@@ -238,6 +238,16 @@ describe("the code", () => {
     expect(loading.map((file) => relative(root, file))).toEqual(["src/config/catalog/yaml-text.ts"]);
   });
 
+  test("benches load nothing that asks vitest for the test that runs", () => {
+    const benches = readdirSync(join(root, "bench")).map((name) => `bench/${name}`);
+    const loaded = new Set(benches.filter((path) => path.endsWith(".ts")).flatMap((path) => [...loadedBy(path)]));
+    const asking = [...loaded].filter(
+      (path) => path.startsWith("test/") && /\bvi\./.test(readFileSync(join(root, path), "utf8")),
+    );
+    expect(loaded).toContain("test/support/desktops/desktop.ts");
+    expect(asking).toEqual([]);
+  });
+
   test("no file imports itself through other files", () => {
     const imports = new Map(files.map((file) => [relative(root, file), importsOf(file).map(({ to }) => to)]));
     expect(findCycle(imports)).toBeUndefined();
