@@ -22,7 +22,7 @@ const TOGETHER = `
 agents:
   - { name: prompt, priority: 80, beneath: { all: -14 } }
   - { name: front, priority: 40, beneath: { all: -14 }, when_preempted: duck }
-  - { name: low, priority: 10, beneath: { all: -14 }, when_preempted: duck, when_blocked: duck }
+  - { name: low, priority: 10, beneath: { all: -14, low: -14 }, when_preempted: duck, when_blocked: duck }
   - { name: plain, priority: 20 }
 policy: { ties: newest }
 `;
