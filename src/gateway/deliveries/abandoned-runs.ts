@@ -93,9 +93,9 @@ export class AbandonedRuns {
 
   constructor(options: AbandonedRunsOptions) {
     this.#options = options;
-    this.#topic = new NewsTopic(options.bus, `${options.epoch}.left`, News, (news, isOwn) => {
-      if (!isOwn) this.#receive(news);
-    });
+    const { bus, epoch, clock } = options;
+    const receive = (news: News) => this.#receive(news);
+    this.#topic = new NewsTopic({ bus, topic: `${epoch}.left`, schema: News, clock, receive });
   }
 
   /**

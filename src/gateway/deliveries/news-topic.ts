@@ -1,26 +1,57 @@
 import { randomUUID } from "node:crypto";
-import { z } from "zod";
+import type { z } from "zod";
 import type { Bus, Subscription } from "../../bus/bus.ts";
-import { readMessage, writeMessage } from "../../protocol/internal/bus-message.ts";
+import { readMessage } from "../../protocol/internal/bus-message.ts";
+import type { Clock } from "../../shared/ports/clock.ts";
+import { TransientMap } from "../../shared/transient-map.ts";
 import { keepListening } from "../streams/keep-listening.ts";
 
-/** What nodes tell each other on a topic of the bus. On a local bus there is no other node to tell. */
+/** How long `catchUp` waits, in ms. */
+const CATCH_UP_MS = 250;
+
+/** The first byte of news; a mark has another one. */
+const BRACE = "{".charCodeAt(0);
+
+export interface NewsTopicOptions<News> {
+  bus: Bus;
+  topic: string;
+  schema: z.ZodType<News>;
+  clock: Clock;
+  /** Called with what other nodes tell. */
+  receive: (news: News) => void;
+}
+
+/**
+ * What nodes tell each other on a topic of the bus. On a local bus there is no other node to tell. A message is the
+ * sender's name, and news in JSON or a mark. A node gets its own too, several for each write of a client, and reads
+ * only its marks.
+ */
 export class NewsTopic<News extends object> {
   readonly #bus: Bus;
   readonly #topic: string;
+  readonly #clock: Clock;
   /** Names this node in its messages. */
-  readonly #id = randomUUID();
+  readonly #sender: string = randomUUID();
+  /** Called when this mark comes back. */
+  readonly #marks = new TransientMap<string, () => void>();
+  #mark = 0;
   #subscription: Subscription | undefined;
   #isClosed = false;
 
-  /** @param receive also gets what this node has published, with `isOwn` */
-  constructor(bus: Bus, topic: string, schema: z.ZodType<News>, receive: (news: News, isOwn: boolean) => void) {
+  constructor({ bus, topic, schema, clock, receive }: NewsTopicOptions<News>) {
     this.#bus = bus;
     this.#topic = topic;
-    const Sent = z.object({ from: z.string() }).and(schema);
+    this.#clock = clock;
+    const head = this.#sender.length;
     const onMessage = (message: Uint8Array) => {
-      const sent = readMessage(Sent, message);
-      if (sent) receive(sent, sent.from === this.#id);
+      const bytes = Buffer.from(message.buffer, message.byteOffset, message.byteLength);
+      const isNews = bytes[head] === BRACE;
+      if (bytes.toString("latin1", 0, head) === this.#sender) {
+        if (!isNews) this.#marks.get(bytes.toString("latin1", head))?.();
+        return;
+      }
+      const news = isNews ? readMessage(schema, bytes.subarray(head)) : undefined;
+      if (news) receive(news);
     };
     if (!bus.isLocal) void this.#listen(onMessage);
   }
@@ -40,7 +71,27 @@ export class NewsTopic<News extends object> {
   }
 
   publish(news: News): void {
-    if (!this.#bus.isLocal) void this.#bus.publish(this.#topic, writeMessage({ from: this.#id, ...news }));
+    if (!this.#bus.isLocal) this.#send(JSON.stringify(news));
+  }
+
+  /**
+   * Resolves when what other nodes told before now has arrived, or after 250 ms: a mark comes back to its sender behind
+   * all that the bus has taken before it.
+   */
+  async catchUp(): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#mark += 1;
+    const mark = String(this.#mark);
+    this.#marks.set(mark, resolve);
+    const timer = this.#clock.after(CATCH_UP_MS, resolve);
+    this.#send(mark);
+    await promise;
+    timer.cancel();
+    this.#marks.delete(mark);
+  }
+
+  #send(content: string): void {
+    void this.#bus.publish(this.#topic, Buffer.from(this.#sender + content));
   }
 
   close(): void {

@@ -32,20 +32,14 @@ const MAX_EQUAL = 8;
 const LOOK_MS = 1_000;
 /** How long another node may take to say how an answer stands, in ms. One that does not is dead. */
 const ASK_MS = 250;
-/** How long a request waits for what the bus has taken before it, in ms. */
-const CATCH_UP_MS = 250;
 
 const STATES = ["open", "sent", "arrived", "lost", "doubtful"] as const satisfies DeliveryState[];
-const News = z.union([
-  z.object({
-    key: z.string(),
-    commandId: z.string(),
-    /** Absent: the node that answers this request is asked how the answer stands. */
-    state: z.enum(STATES).optional(),
-  }),
-  /** It comes back to its sender behind all that the bus has taken before it. */
-  z.object({ mark: z.number() }),
-]);
+const News = z.object({
+  key: z.string(),
+  commandId: z.string(),
+  /** Absent: the node that answers this request is asked how the answer stands. */
+  state: z.enum(STATES).optional(),
+});
 type News = z.infer<typeof News>;
 
 /** A request without a key, and its answer. */
@@ -102,9 +96,6 @@ export class RecentRequests {
   #next = 0;
   /** The last look at the peers that acknowledge nothing. */
   #look: { at: number; silent: Promise<Unanswered> } | undefined;
-  /** Called when the mark of this number comes back. */
-  readonly #marks = new Map<number, () => void>();
-  #mark = 0;
   /** When this node began, by the clock of elapsed time and by that of receipts. */
   readonly #startedAt: number;
   readonly #startedOn: number;
@@ -112,9 +103,9 @@ export class RecentRequests {
 
   constructor(options: RecentRequestsOptions) {
     this.#options = options;
-    this.#topic = new NewsTopic(options.bus, `${options.epoch}.answers`, News, (news, isOwn) =>
-      this.#receive(news, isOwn),
-    );
+    const { bus, epoch, clock } = options;
+    const receive = (news: News) => this.#receive(news);
+    this.#topic = new NewsTopic({ bus, topic: `${epoch}.answers`, schema: News, clock, receive });
     this.#startedAt = options.clock.now();
     this.#startedOn = options.time();
     // If the store cannot be read now, the next request tries again.
@@ -129,7 +120,8 @@ export class RecentRequests {
     const { key, isMarked } = nameOf(identity, request);
     // Every write without a key comes this way, so nothing is awaited that there is no reason to wait for.
     if (this.#isYoung) await this.#findOlder();
-    if (this.#topic.isHeard) await this.#catchUp();
+    // A request that is repeated because its node died may overtake the last news of that node.
+    if (this.#topic.isHeard) await this.#topic.catchUp();
     const { attempts = NONE } = this.#known.get(key) ?? {};
     const mayRepeat = attempts.length > 0 && (isMarked || attempts.some(mayBeLost));
     const before = mayRepeat ? await this.#findLost(key, attempts, isMarked) : undefined;
@@ -148,23 +140,6 @@ export class RecentRequests {
 
   close(): void {
     this.#topic.close();
-  }
-
-  /**
-   * Resolves when what other nodes told before now has arrived. A request that is repeated because its node died may
-   * overtake the last news of that node.
-   */
-  async #catchUp(): Promise<void> {
-    const { clock } = this.#options;
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#mark += 1;
-    const mark = this.#mark;
-    this.#marks.set(mark, resolve);
-    const timer = clock.after(CATCH_UP_MS, resolve);
-    this.#topic.publish({ mark });
-    await promise;
-    timer.cancel();
-    this.#marks.delete(mark);
   }
 
   /** Whether requests from before this node began may still be repeated. */
@@ -289,10 +264,7 @@ export class RecentRequests {
     this.#topic.publish({ key, commandId: attempt.commandId, state });
   }
 
-  #receive(news: News, isOwn: boolean): void {
-    if (isOwn && "mark" in news) this.#marks.get(news.mark)?.();
-    if (isOwn || "mark" in news) return;
-    const { key, commandId, state } = news;
+  #receive({ key, commandId, state }: News): void {
     const known = this.#known.get(key)?.attempts.find((each) => each.commandId === commandId);
     if (state === undefined) {
       // The end of the connection may lie unread beside this message.
