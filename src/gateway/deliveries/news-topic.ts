@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
-import type { z } from "zod";
+import { setImmediate as setImmediatePromise } from "node:timers/promises";
+import { z } from "zod";
 import type { Bus, Subscription } from "../../bus/bus.ts";
 import { readMessage } from "../../protocol/internal/bus-message.ts";
 import type { Clock } from "../../shared/ports/clock.ts";
@@ -9,8 +10,8 @@ import { keepListening } from "../streams/keep-listening.ts";
 /** How long `catchUp` waits, in ms. */
 const CATCH_UP_MS = 250;
 
-/** The first byte of news; a mark has another one. */
-const BRACE = "{".charCodeAt(0);
+/** The first byte of a list of news; a mark has another one. */
+const BRACKET = "[".charCodeAt(0);
 
 export interface NewsTopicOptions<News> {
   bus: Bus;
@@ -23,8 +24,7 @@ export interface NewsTopicOptions<News> {
 
 /**
  * What nodes tell each other on a topic of the bus. On a local bus there is no other node to tell. A message is the
- * sender's name, and news in JSON or a mark. A node gets its own too, several for each write of a client, and reads
- * only its marks.
+ * sender's name, and a list of news in JSON or a mark. A node gets its own too, and reads only its marks.
  */
 export class NewsTopic<News extends object> {
   readonly #bus: Bus;
@@ -35,6 +35,10 @@ export class NewsTopic<News extends object> {
   /** Called when this mark comes back. */
   readonly #marks = new TransientMap<string, () => void>();
   #mark = 0;
+  /** The mark that is sent at the end of this iteration of the event loop. */
+  #nextMark: Promise<void> | undefined;
+  /** News that are sent with the next ones, or at the end of this iteration. */
+  #waiting: News[] = [];
   #subscription: Subscription | undefined;
   #isClosed = false;
 
@@ -43,15 +47,15 @@ export class NewsTopic<News extends object> {
     this.#topic = topic;
     this.#clock = clock;
     const head = this.#sender.length;
+    const list = z.array(schema);
     const onMessage = (message: Uint8Array) => {
       const bytes = Buffer.from(message.buffer, message.byteOffset, message.byteLength);
-      const isNews = bytes[head] === BRACE;
+      const isNews = bytes[head] === BRACKET;
       if (bytes.toString("latin1", 0, head) === this.#sender) {
         if (!isNews) this.#marks.get(bytes.toString("latin1", head))?.();
         return;
       }
-      const news = isNews ? readMessage(schema, bytes.subarray(head)) : undefined;
-      if (news) receive(news);
+      if (isNews) for (const news of readMessage(list, bytes.subarray(head)) ?? []) receive(news);
     };
     if (!bus.isLocal) void this.#listen(onMessage);
   }
@@ -70,15 +74,37 @@ export class NewsTopic<News extends object> {
     return this.#bus.isAway(this.#topic);
   }
 
+  /** Tell it now, before what the node sends next on the bus, with all that waits. */
   publish(news: News): void {
-    if (!this.#bus.isLocal) this.#send(JSON.stringify(news));
+    if (this.#bus.isLocal) return;
+    this.#waiting.push(news);
+    this.#sendWaiting();
+  }
+
+  /** Tell it with the next news, or at the end of this iteration of the event loop. */
+  publishSoon(news: News): void {
+    if (this.#bus.isLocal) return;
+    if (this.#waiting.push(news) === 1) setImmediate(() => this.#sendWaiting());
+  }
+
+  #sendWaiting(): void {
+    if (this.#waiting.length === 0) return;
+    this.#send(JSON.stringify(this.#waiting));
+    this.#waiting = [];
   }
 
   /**
    * Resolves when what other nodes told before now has arrived, or after 250 ms: a mark comes back to its sender behind
-   * all that the bus has taken before it.
+   * all that the bus has taken before it. Requests of one iteration of the event loop share a mark.
    */
-  async catchUp(): Promise<void> {
+  catchUp(): Promise<void> {
+    this.#nextMark ??= this.#sendMark();
+    return this.#nextMark;
+  }
+
+  async #sendMark(): Promise<void> {
+    await setImmediatePromise();
+    this.#nextMark = undefined;
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#mark += 1;
     const mark = String(this.#mark);

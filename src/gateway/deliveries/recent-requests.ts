@@ -261,7 +261,10 @@ export class RecentRequests {
   #note(key: string, attempt: Attempt, state: DeliveryState): void {
     attempt.state = state;
     attempt.since = this.#options.clock.now();
-    this.#topic.publish({ key, commandId: attempt.commandId, state });
+    const news = { key, commandId: attempt.commandId, state };
+    // Other nodes know of a request before its command is on its way.
+    if (state === "open") this.#topic.publish(news);
+    else this.#topic.publishSoon(news);
   }
 
   #receive({ key, commandId, state }: News): void {
