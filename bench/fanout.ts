@@ -55,7 +55,7 @@ export async function benchFanout(): Promise<Row[]> {
         ours: of(rounds.ours, "perSecond"),
         reference: of(rounds.bare, "perSecond"),
         unit: "/s",
-        atLeast: 0.8,
+        atLeast: 0.7,
       },
       {
         what: `CPU per delivery, ${name}`,

@@ -74,7 +74,7 @@ async function commands(servers: Servers): Promise<Row[]> {
       ours: several!,
       reference: one!,
       unit: "/s",
-      atLeast: 0.35,
+      atLeast: 0.2,
     },
   ];
 }
@@ -127,7 +127,7 @@ async function trips(servers: Servers): Promise<Row[]> {
     ours: quantile(measured.ours, share),
     reference: quantile(measured.bare, share),
     unit: "ms",
-    atMost: share === 0.5 ? 2 : 2.5,
+    atMost: 4,
   }));
 }
 
