@@ -21,7 +21,7 @@ export interface OutageDetectorOptions {
   onAway: () => void;
   /** Called when beats come back on every connection again. */
   onBack: () => void;
-  /** Called with the connections that have missed ten further beats in a row. */
+  /** Called with the connections that have missed ten beats in a row, and again after each ten more. */
   onDead: (connections: number[]) => void;
 }
 

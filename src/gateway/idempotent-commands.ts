@@ -330,7 +330,7 @@ const isOf = <T extends Command["type"]>(types: readonly T[], command: Command):
 /** The owner whose sessions a caller's commands may change; undefined: all. */
 const actingFor = ({ isOperator, ownerId }: Caller) => (isOperator ? undefined : ownerId);
 
-/** Add the key to repeat to `busy` and `unavailable` errors. */
+/** Adds the key to errors of which it is unknown whether the write had its effect: a repeat with it has one. */
 const withKey =
   ({ commandId }: Identity) =>
   (error: unknown): never => {

@@ -202,7 +202,10 @@ export class Orchestrator {
     this.#armer.visit((floorId) => this.#serves(floorId));
   }
 
-  /** Hand the floors over to other nodes, for at most `patienceMs`. Commands that were accepted are answered. */
+  /**
+   * Hand the floors over to other nodes, for at most `patienceMs`. It waits for no command: the gateway has ended
+   * before, and other nodes repeat theirs.
+   */
   async stop(patienceMs: number): Promise<void> {
     await Promise.all([this.#ownership?.stop(patienceMs), this.#courier?.stop(patienceMs)]);
     await this.#armer.stop();

@@ -4,6 +4,15 @@ import type { Catalog } from "../config/catalog/catalog.ts";
 import type { PolicyClaim } from "../config/catalog/policy-claims.ts";
 import { Broken } from "./arrangement-check.ts";
 import { checkClaims, NOTHING_OWED, type Owed } from "./claims.ts";
+import {
+  boundsInOrder,
+  type ClockZone,
+  clockZoneAfter,
+  firstClockZone,
+  type Passage,
+  passagesFrom,
+  SeenClockZones,
+} from "./clock-zone.ts";
 import { HourCombinations } from "./hour-combinations.ts";
 import { checkInvariants } from "./invariants.ts";
 import type { Constraint } from "./moments.ts";
@@ -11,7 +20,6 @@ import { type ExploredMove, leaseRenewedBy, makeMove, movesFrom, type Variations
 import type { SeenStep } from "./seen-step.ts";
 import { type Classes, classesOf, stateKey } from "./state-key.ts";
 import { SteppedFloor } from "./stepped-floor.ts";
-import { boundsInOrder, firstZone, type Passage, passagesFrom, SeenZones, type Zone, zoneAfter } from "./zone.ts";
 
 /** Noon of a winter's Monday, when every exploration begins. */
 export const EXPLORED_FROM = Date.UTC(2026, 0, 5, 12);
@@ -70,7 +78,7 @@ interface Node {
   readonly by: TimedMove | undefined;
   readonly depth: number;
   /** Dropped once the node is expanded. */
-  zone: Zone | undefined;
+  zone: ClockZone | undefined;
   readonly owed: Owed;
 }
 
@@ -95,7 +103,7 @@ class Exploration {
   readonly #options: ExplorationOptions;
   readonly #classes: Classes;
   readonly #hours: HourCombinations;
-  readonly #seen = new SeenZones();
+  readonly #seen = new SeenClockZones();
   readonly #queue: Node[] = [];
   readonly #violations: Violation[] = [];
   #claims: readonly PolicyClaim[];
@@ -110,7 +118,7 @@ class Exploration {
 
   run(): Explored {
     const { catalog, maxDepth = Number.POSITIVE_INFINITY, maxSteps, isOver, onProgress } = this.#options;
-    this.#keep(undefined, undefined, firstZone(firstFloor(catalog)), NOTHING_OWED);
+    this.#keep(undefined, undefined, firstClockZone(firstFloor(catalog)), NOTHING_OWED);
     for (let at = 0; at < this.#queue.length; at++) {
       const node = this.#queue[at]!;
       const isEnough = maxSteps !== undefined && this.#steps >= maxSteps;
@@ -129,7 +137,7 @@ class Exploration {
   }
 
   /** Everything that can happen next, each after every way in which time may pass before it. */
-  *#next(zone: Zone): Generator<[Passage, ExploredMove]> {
+  *#next(zone: ClockZone): Generator<[Passage, ExploredMove]> {
     const { size, variations } = this.#options;
     const passages = passagesFrom(zone, this.#stepOf(zone) + 1);
     for (const passage of passages) {
@@ -144,7 +152,7 @@ class Exploration {
     }
   }
 
-  #stepOf = ({ steps }: Zone): number => steps.at(-1)!;
+  #stepOf = ({ steps }: ClockZone): number => steps.at(-1)!;
 
   /** @returns whether the exploration goes on: not after a broken invariant */
   #step(node: Node, passage: Passage, move: ExploredMove): boolean {
@@ -160,11 +168,11 @@ class Exploration {
     this.#options.onStep?.(step);
     const { after } = step;
     const own = leaseRenewedBy(move);
-    this.#keep(node, by, zoneAfter(zone, passage, after, this.#stepOf(zone) + 1, own), owed);
+    this.#keep(node, by, clockZoneAfter(zone, passage, after, this.#stepOf(zone) + 1, own), owed);
     return true;
   }
 
-  #keep(parent: Node | undefined, by: TimedMove | undefined, zone: Zone, owed: Owed): void {
+  #keep(parent: Node | undefined, by: TimedMove | undefined, zone: ClockZone, owed: Owed): void {
     const { text, clocks } = this.#keyOf(zone, owed);
     // A digest takes less memory than the text, and no two texts have the same.
     const key = createHash("sha1").update(text).digest("base64");
@@ -172,7 +180,7 @@ class Exploration {
     this.#queue.push({ parent, by, depth: parent ? parent.depth + 1 : 0, zone, owed });
   }
 
-  #keyOf({ floor, clocks, signs }: Zone, owed: Owed) {
+  #keyOf({ floor, clocks, signs }: ClockZone, owed: Owed) {
     const living = new Set<string>(floor.sessions.map(({ context }) => context.id));
     // A claim that is broken is not explored further, so what it still expects tells no two states apart.
     const checked = [...owed].filter(([index]) => this.#claims[index] !== NO_CLAIM);

@@ -9,7 +9,7 @@ import type { AgentEntry } from "../config/catalog/catalog.ts";
  * - `kept`: two states in which it differs are two;
  * - `presence`: only whether it is there;
  * - `count`: only how many there are;
- * - `moment`: when a state began. Deadlines alone read it, and the bounds between the moments are compared (zone.ts);
+ * - `moment`: when a state began. Deadlines alone read it, and the bounds between moments are compared (clock-zone.ts);
  * - `elsewhere`: it is in the key in another form, which state-key.ts writes;
  * - `nested`: an object with a table of its own;
  * - or a reason why nothing that can happen depends on it.

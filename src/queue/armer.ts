@@ -53,8 +53,8 @@ export interface ArmerOptions {
 /**
  * Ensures that committed run requests are carried out and that alarms come: it queues those of a commit at once, and a
  * periodic sweep queues what a crash, a full queue or a lost job has left behind. The store keeps a run request until
- * the run's outcome is committed, and an alarm until its floor has caught up, so arming one twice is harmless and
- * missing it costs one sweep.
+ * its run needs no worker, and an alarm until its floor has caught up, so arming one twice is harmless and missing it
+ * costs one sweep.
  */
 export class Armer {
   readonly #options: ArmerOptions;

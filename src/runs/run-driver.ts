@@ -342,14 +342,15 @@ export class RunDriver {
   #measureEvent(units: number): void {
     this.#eventUnits += units + EVENT_UNITS;
     if (this.#eventUnits <= MAX_EVENT_UNITS) return;
-    throw new AppError("too_large", "The tool calls and data of the run are larger than 256 MiB.");
+    throw new AppError("too_large", "The tool calls and data of the run are longer than 268,435,456 characters.");
   }
 
   #log(stream: "stdout" | "stderr", text: string, agent: ReturnType<typeof masterRef>): void {
     if (this.#logUnits > MAX_LOG_UNITS) return;
     this.#logUnits += text.length;
     const { clock, newId } = this.#options;
-    const line = this.#logUnits > MAX_LOG_UNITS ? "… the log was cut here: it is longer than 1 MiB" : text;
+    const line =
+      this.#logUnits > MAX_LOG_UNITS ? "… the log was cut here: it is longer than 1,048,576 characters" : text;
     this.#reporter.add({
       kind: "log",
       messageId: this.#writer.newest(agent),

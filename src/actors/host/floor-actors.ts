@@ -1,6 +1,5 @@
 // Rules C6, C9 and C37 of docs/inside/correctness.md.
 import type { Catalog } from "../../config/catalog/catalog.ts";
-import { TRANSITION_EVENTS, type Transition, type TransitionEvent } from "../../protocol/event.ts";
 import { type FloorId, type MessageId, type RunId, type SessionId, userOf } from "../../protocol/ids.ts";
 import { previewOf, type Reply } from "../../protocol/internal/reply.ts";
 import type { Routed } from "../../protocol/routed.ts";
@@ -12,18 +11,12 @@ import type { ArbiterContext, FloorOrder, SeenSessions } from "../floor/arbiter-
 import { beneathDecision } from "../floor/arbitration.ts";
 import { ARBITER_STATES, arbiterStateOf, EMPTY_FLOOR, everyone, type Floor } from "../floor/floor-state.ts";
 import { MachinePlayer } from "../machine/machine-player.ts";
-import {
-  isAudible,
-  payerOf,
-  type SessionContext,
-  type SessionValue,
-  writtenState,
-} from "../session/session-context.ts";
+import { payerOf, type SessionContext } from "../session/session-context.ts";
 import { type SessionInput, sessionMachine } from "../session/session-machine.ts";
 import { READ_APART_MS } from "../session/session-schedule.ts";
 import type { SessionEvent, SessionStep } from "../session/session-step.ts";
 import { type Due, findDue, findRing } from "./floor-due.ts";
-import { SessionActor, SessionMachineState } from "./session-actor.ts";
+import { SessionActor, SessionMachineState, transitionOf } from "./session-actor.ts";
 
 /** The result of one command. */
 export interface CommandResult {
@@ -586,63 +579,3 @@ export class FloorActors {
     return new BrokenActors(this.#floorId, cause);
   }
 }
-
-/** By the type of an event: how `session_transition` names it. */
-const TRANSITION_OF: Record<string, TransitionEvent> = {
-  "session.stop": "archive",
-  // Nothing is left to answer.
-  withdraw: "answer",
-  // The worker that waited for an answer is lost, so the turn starts again.
-  "run.claim": "turn",
-  "run.report": "turn",
-};
-for (const name of TRANSITION_EVENTS) {
-  TRANSITION_OF[name] = name;
-  TRANSITION_OF[`session.${name}`] = name;
-}
-
-/** The transition that an event of a session's machine caused, as it is logged; undefined if clients see no change. */
-function transitionOf(
-  before: SessionMachineState,
-  after: SessionMachineState,
-  event: { type: string },
-): Transition | undefined {
-  const { level } = after.context;
-  const isLouderOrQuieter = level !== before.context.level;
-  const isForGood = givesUp(before, event);
-  if (before.at === after.at && !isLouderOrQuieter && !isForGood) return undefined;
-  const from = writtenState(before.value);
-  const to = writtenState(after.value);
-  const activity = hiddenActivity(before.value, after.value);
-  if (from === to && !activity && !isLouderOrQuieter && !isForGood) return undefined;
-  const { reason, by, movedTo } = event as Pick<Transition, "reason" | "by" | "movedTo">;
-  const { played } = isAudible(after.context) && !isAudible(before.context) ? after.context : {};
-  const runId = after.context.run?.id ?? before.context.run?.id;
-  return {
-    from,
-    to,
-    event: TRANSITION_OF[event.type]!,
-    ...(activity && { activity }),
-    ...(reason !== undefined && { reason }),
-    ...(by && { by }),
-    ...(movedTo !== undefined && { movedTo }),
-    ...(runId !== undefined && { runId }),
-    ...(level !== undefined && { level }),
-    ...(played && { played }),
-  };
-}
-
-/** A paused session's change of activity, which the written states do not show. */
-function hiddenActivity(before: SessionValue, after: SessionValue): Transition["activity"] {
-  if (after.lifecycle !== "paused" || before.activity === after.activity) return undefined;
-  return { from: before.activity, to: after.activity };
-}
-
-/**
- * A paused session no longer resumes by itself, because it gave up or its user paused it too; or a queued one waits no
- * more. The written states do not show that.
- */
-const givesUp = ({ value, context }: SessionMachineState, event: { type: string }): boolean =>
-  event.type === "yield"
-    ? value.lifecycle === "paused" || value.lifecycle === "created"
-    : event.type === "session.pause" && context.pausedBy === "preemption";

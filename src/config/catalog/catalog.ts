@@ -94,8 +94,15 @@ const AgentFields = z.strictObject({
     .record(AgentId, level)
     .default({})
     .describe("Agents that may be heard while it has the floor, and how much quieter, in dB. A name overrides `all`."),
-  critical: z.boolean().default(false).describe("true: other agents never refuse, queue, pause or duck it."),
-  replaces: z.array(AgentId).max(100).default([]).describe("Agents whose sessions end when it gets the floor."),
+  critical: z
+    .boolean()
+    .default(false)
+    .describe("true: other agents never refuse, queue or pause it, or make it quieter."),
+  replaces: z
+    .array(AgentId)
+    .max(100)
+    .default([])
+    .describe("Agents whose sessions end when one of it asks after them and is granted or queued."),
   yields_to: z
     .array(AgentId)
     .max(100)
@@ -136,7 +143,7 @@ const AgentFields = z.strictObject({
   after_turn: z
     .enum(["keep", "yield", "archive"])
     .default("keep")
-    .describe("What it does with the floor after a turn; a failed turn yields."),
+    .describe("What it does with the floor after a turn; with archive, a failed turn yields."),
   messages: Sayings.default({}).describe(
     "Sentences that it says of itself: a text, or one text per language, the default first.",
   ),

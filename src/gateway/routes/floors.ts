@@ -23,7 +23,7 @@ import { summaryOf } from "../streams/floor-watch.ts";
 import { LoggedEventSchema } from "./event-schemas.ts";
 import { KeyedBody } from "./session-command.ts";
 
-/** Paused sessions in a floor's view. A user may have thousands that no request waits for. */
+/** Sessions in each list of a floor's view. A user may have thousands of paused ones that no request waits for. */
 const SHOWN_SESSIONS = 200;
 
 /** The floor that a path names. `VisibleSessions.floor` checks its form; no well-formed id is longer. */

@@ -4,7 +4,8 @@ import { AgentId, FloorId, RunId, RunRequestId, SessionId } from "../ids.ts";
 
 /**
  * Work that a floor requests outside its actors: a run that a worker must carry out. It is committed with the change
- * that requests it, carried out afterwards, and exists until the run's outcome is committed. A worker may hand it over.
+ * that requests it, carried out afterwards, and exists until the run needs no worker: its outcome is committed, or its
+ * session is paused. A worker may hand it over.
  */
 export const RunRequest = z.object({
   kind: z.literal("run"),

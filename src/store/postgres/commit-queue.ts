@@ -20,8 +20,8 @@ interface WaitingCommit {
   answer: PromiseWithResolvers<CommitOutcome>;
 }
 
-/** Commits that are sent one at a time each, and not in groups. */
-interface Lane {
+/** Commits that are sent alone and not in groups, at most `max` at once. */
+interface QueueApart {
   readonly waiting: WaitingCommit[];
   underWay: number;
   readonly max: number;
@@ -64,9 +64,9 @@ export class CommitQueue {
   #underWay = 0;
   readonly #locked = new RecentMap<FloorId, true>(MAX_LOCKED);
   /** Changes of locked floors. */
-  readonly #apart: Lane = { waiting: [], underWay: 0, max: APART };
+  readonly #apart: QueueApart = { waiting: [], underWay: 0, max: APART };
   /** Changes that count towards budgets, also of two floors. */
-  readonly #counted: Lane = { waiting: [], underWay: 0, max: COUNTED };
+  readonly #counted: QueueApart = { waiting: [], underWay: 0, max: COUNTED };
 
   constructor(committer: Committer, clock: Clock) {
     this.#committer = committer;
@@ -81,24 +81,24 @@ export class CommitQueue {
   async commit(change: FloorChange): Promise<CommitOutcome> {
     // A statement for two floors has no others, so that a conflict of one of them undoes nothing else.
     if (change.along && !change.budgets) return await this.#committer.commit(change);
-    const lane = change.budgets ? this.#counted : this.#locked.has(change.floorId) ? this.#apart : undefined;
-    const queue = lane?.waiting ?? this.#waiting;
+    const apart = change.budgets ? this.#counted : this.#locked.has(change.floorId) ? this.#apart : undefined;
+    const queue = apart?.waiting ?? this.#waiting;
     if (queue.length >= MAX_WAITING_COMMITS) throw new AppError("unavailable", "too many commits are waiting");
     const answer = Promise.withResolvers<CommitOutcome>();
     queue.push({ change, until: this.#clock.now() + PATIENCE_MS, answer });
-    if (lane) this.#sendAlone(lane);
+    if (apart) this.#sendAlone(apart);
     else this.#sendNext();
     return await answer.promise;
   }
 
-  #sendAlone(lane: Lane): void {
-    while (lane.underWay < lane.max && lane.waiting.length > 0) {
-      const next = lane.waiting.shift()!;
+  #sendAlone(queue: QueueApart): void {
+    while (queue.underWay < queue.max && queue.waiting.length > 0) {
+      const next = queue.waiting.shift()!;
       if (!this.#isInTime(next)) continue;
-      lane.underWay += 1;
+      queue.underWay += 1;
       void this.#commitAlone(next).then(() => {
-        lane.underWay -= 1;
-        this.#sendAlone(lane);
+        queue.underWay -= 1;
+        this.#sendAlone(queue);
       });
     }
   }

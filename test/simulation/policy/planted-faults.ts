@@ -17,7 +17,7 @@ const INVARIANTS = "policy/invariants.ts";
 const CLAIMS = "policy/claims.ts";
 const FIELDS = "policy/state-fields.ts";
 const KEY = "policy/state-key.ts";
-const ZONE = "policy/zone.ts";
+const ZONE = "policy/clock-zone.ts";
 const HOURS = "config/catalog/hours.ts";
 
 const TIES: Edit = [RULES, 'ties === "reject" && !givesWay', 'ties !== "reject" && !givesWay'];

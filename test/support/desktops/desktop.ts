@@ -23,7 +23,7 @@ const MPRIS_SCRIPT = "/usr/lib/mpv-mpris/mpris.so";
 
 const run = promisify(execFile);
 
-/** Try again until it works, for at most 30 s. Benches start a desktop too, outside of tests, where `vi` does not work. */
+/** Try again until it works, for at most 30 s. Benches start desktops too, and outside of tests `vi` does not work. */
 async function untilItWorks(attempt: () => unknown): Promise<void> {
   for (const until = performance.now() + 30_000; ; await sleep(50)) {
     try {

@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { clockZoneAfter, firstClockZone, passagesFrom } from "../../../src/policy/clock-zone.ts";
 import { firstFloor } from "../../../src/policy/exploration.ts";
 import {
   type Bounds,
@@ -13,7 +14,6 @@ import {
   tighten,
   withMoment,
 } from "../../../src/policy/moments.ts";
-import { firstZone, passagesFrom, zoneAfter } from "../../../src/policy/zone.ts";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
 
 const MOST = 6;
@@ -113,14 +113,14 @@ test("moments that may differ are chosen unlike each other, also where one follo
 test("however much happens before a deadline, none of it happens after it", () => {
   const floor = firstFloor(makeCatalog([{ name: "call", priority: 90, max_hold: "5s" }]));
   floor.create("call", "call");
-  let zone = firstZone(firstFloor(floor.catalog));
+  let zone = firstClockZone(firstFloor(floor.catalog));
   const [passage] = passagesFrom(zone, 1);
-  zone = zoneAfter(zone, passage!, floor, 1);
+  zone = clockZoneAfter(zone, passage!, floor, 1);
   for (let step = 2; step < 150; step++) {
     const next = passagesFrom(zone, step).find(({ happens }) => happens === "anything")!;
     const after = next.floor.copy();
     after.send({ type: "floor.patch_flags", flags: { reverse: step % 2 === 0 } });
     expect(after.nextDue()! - after.time).toBeGreaterThan(0);
-    zone = zoneAfter(zone, next, after, step);
+    zone = clockZoneAfter(zone, next, after, step);
   }
 });

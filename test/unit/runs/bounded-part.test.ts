@@ -146,7 +146,10 @@ test("the tool calls and data of a run are cut at 256 MiB, and what it said is k
   const data = "x".repeat(MIB - 2);
   for (let n = 0; n < 257; n++) stage.run.do({ type: "data", name: "flood", data });
   await stage.clock.advance(0);
-  expect(failureOf(stage)).toEqual(["too_large", "The tool calls and data of the run are larger than 256 MiB."]);
+  expect(failureOf(stage)).toEqual([
+    "too_large",
+    "The tool calls and data of the run are longer than 268,435,456 characters.",
+  ]);
   expect(stage.floor.parts.filter(({ kind }) => kind === "data")).toHaveLength(255);
   expect(said(stage)).toBe("la");
 });

@@ -59,17 +59,17 @@ function makeQueue() {
   return { committer, clock, commit, commitAll: (floors: string[]) => floors.map((floor) => commit(floor)) };
 }
 
-/** A queue whose four lanes are busy with the floors l0 to l3. */
+/** A queue whose four statements are under way with the floors l0 to l3. */
 function makeBusyQueue() {
   const made = makeQueue();
-  return { ...made, lanes: made.commitAll(names("l", 4)) };
+  return { ...made, first: made.commitAll(names("l", 4)) };
 }
 
-test("a change is sent at once and alone while a lane is free", async () => {
-  const { committer, lanes } = makeBusyQueue();
+test("a change is sent at once and alone while fewer than four statements are under way", async () => {
+  const { committer, first } = makeBusyQueue();
   expect(committer.statements).toEqual([["l0"], ["l1"], ["l2"], ["l3"]]);
   for (const number of names("", 4).keys()) committer.answer(number);
-  expect(await Promise.all(lanes)).toEqual(Array(4).fill("committed"));
+  expect(await Promise.all(first)).toEqual(Array(4).fill("committed"));
 });
 
 test("the changes that arrived meanwhile are sent with one statement, in the order of floors", async () => {
@@ -106,7 +106,7 @@ test.each([
   expect(committer.statements.slice(4)).toEqual([["a", "b"]]);
 });
 
-test("each change is sent alone when one of a statement failed, and the lane is freed at once", async () => {
+test("each change is sent alone when one of a statement failed, and the next one follows at once", async () => {
   const { committer, commitAll } = makeBusyQueue();
   const commits = commitAll(["a", "b"]);
   committer.answer(0);
@@ -135,7 +135,7 @@ test("a statement without an answer rejects all its commits, and the queue conti
   expect(await Promise.all(next)).toEqual(["committed"]);
 });
 
-test("floors that another session locks get no lane until one of their commits is answered", async () => {
+test("floors that another session locks are sent apart until one of their commits is answered", async () => {
   const { committer, commit, commitAll } = makeQueue();
   const blocked = names("b", 5);
   for (const [number, floor] of blocked.entries()) {
@@ -145,7 +145,7 @@ test("floors that another session locks get no lane until one of their commits i
   }
   const again = commitAll(blocked);
   const others = commitAll(names("f", 4));
-  // Four of them at once, each alone, beside the four lanes.
+  // Four of them at once, each alone, beside the four statements.
   expect(committer.statements.slice(5)).toEqual([...names("b", 4), ...names("f", 4)].map((floor) => [floor]));
   committer.answer(5);
   await turn();

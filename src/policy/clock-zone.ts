@@ -35,7 +35,7 @@ interface Sign {
  * All floors that differ only in when their states began: one of them, and the bounds between the moments of all. The
  * last moment is the present.
  */
-export interface Zone {
+export interface ClockZone {
   readonly floor: SteppedFloor;
   readonly bounds: Bounds;
   /** By moment: when it is on `floor`. */
@@ -60,7 +60,7 @@ export interface Passage {
 }
 
 /** The first state, at the beginning of a sequence. */
-export const firstZone = (floor: SteppedFloor): Zone => ({
+export const firstClockZone = (floor: SteppedFloor): ClockZone => ({
   floor,
   bounds: ONLY_NOW,
   values: [floor.time],
@@ -74,7 +74,7 @@ export const firstZone = (floor: SteppedFloor): Zone => ({
  * may come first; until the lease of a dead program runs out, at any moment at which it may.
  * @param step the index of the step that follows
  */
-export function passagesFrom(zone: Zone, step: number): Passage[] {
+export function passagesFrom(zone: ClockZone, step: number): Passage[] {
   const { clocks, signs, floor } = zone;
   const coming = clocks.filter(({ isHeld }) => !isHeld);
   const before = (others: readonly Clock[], isStrict: boolean) =>
@@ -133,7 +133,7 @@ function heldCases(clocks: readonly Clock[]): readonly (readonly Constraint[])[]
 }
 
 /** The constraints with the numbers of moments: the step that follows comes after all of them. */
-function numbered({ values: { length: present } }: Zone, edges: readonly Constraint[]): Constraint[] {
+function numbered({ values: { length: present } }: ClockZone, edges: readonly Constraint[]): Constraint[] {
   return [{ later: present - 1, earlier: NOW, most: 0 }, ...edges].map((edge: Constraint) => ({
     ...edge,
     later: edge.later === NOW ? present : edge.later,
@@ -141,10 +141,10 @@ function numbered({ values: { length: present } }: Zone, edges: readonly Constra
   }));
 }
 
-const boundsOf = (zone: Zone, edges: readonly Constraint[]): Bounds | undefined =>
+const boundsOf = (zone: ClockZone, edges: readonly Constraint[]): Bounds | undefined =>
   tighten(withMoment(zone.bounds), numbered(zone, edges));
 
-function pass(zone: Zone, step: number, edges: readonly Constraint[]): Omit<Passage, "happens"> | undefined {
+function pass(zone: ClockZone, step: number, edges: readonly Constraint[]): Omit<Passage, "happens"> | undefined {
   const { values, floor, steps } = zone;
   const present = values.length;
   const bounds = boundsOf(zone, edges);
@@ -177,7 +177,13 @@ function pass(zone: Zone, step: number, edges: readonly Constraint[]): Omit<Pass
  * @param own the session whose user or program made the step
  * @throws Error if a deadline counts from a moment at which no step was
  */
-export function zoneAfter(zone: Zone, passage: Passage, after: SteppedFloor, step: number, own?: string): Zone {
+export function clockZoneAfter(
+  zone: ClockZone,
+  passage: Passage,
+  after: SteppedFloor,
+  step: number,
+  own?: string,
+): ClockZone {
   const { values } = passage;
   const present = values.length - 1;
   const steps = [...zone.steps, step];
@@ -221,7 +227,12 @@ function clocksOf(floor: SteppedFloor, values: readonly number[]): Clock[] {
   });
 }
 
-function signsAfter(zone: Zone, passage: Passage, after: SteppedFloor, own: string | undefined): Map<string, Sign> {
+function signsAfter(
+  zone: ClockZone,
+  passage: Passage,
+  after: SteppedFloor,
+  own: string | undefined,
+): Map<string, Sign> {
   const signs = new Map<string, Sign>();
   for (const { context } of after.sessions) {
     const { id, lease } = context;
@@ -234,11 +245,11 @@ function signsAfter(zone: Zone, passage: Passage, after: SteppedFloor, own: stri
 }
 
 /** The bounds of a zone with the moments in the order of a state's key, and the present last. */
-export const boundsInOrder = ({ bounds, values }: Zone, clocks: readonly number[]): Bounds =>
+export const boundsInOrder = ({ bounds, values }: ClockZone, clocks: readonly number[]): Bounds =>
   project(bounds, [...clocks, values.length - 1]);
 
 /** Zones by state. A zone that lies within one that was there before is known. */
-export class SeenZones {
+export class SeenClockZones {
   readonly #zones = new Map<string, Bounds[]>();
   #count = 0;
 
