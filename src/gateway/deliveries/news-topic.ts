@@ -9,6 +9,8 @@ import { keepListening } from "../streams/keep-listening.ts";
 
 /** How long `catchUp` waits, in ms. */
 const CATCH_UP_MS = 250;
+/** News of one message: with ids of their full length it stays below the bus's limit. */
+const MAX_NEWS = 64;
 
 /** The first byte of a list of news; a mark has another one. */
 const BRACKET = "[".charCodeAt(0);
@@ -84,7 +86,9 @@ export class NewsTopic<News extends object> {
   /** Tell it with the next news, or at the end of this iteration of the event loop. */
   publishSoon(news: News): void {
     if (this.#bus.isLocal) return;
-    if (this.#waiting.push(news) === 1) setImmediate(() => this.#sendWaiting());
+    const count = this.#waiting.push(news);
+    if (count === 1) setImmediate(() => this.#sendWaiting());
+    if (count === MAX_NEWS) this.#sendWaiting();
   }
 
   #sendWaiting(): void {
