@@ -267,6 +267,13 @@ function agentWanted(command: Command, { defaultAgentId }: Catalog, actors: Floo
   }
 }
 
+/** Rule C20: refuse to create a session with the id of one that an earlier command of the batch deleted. */
+export function refuseDeletedId({ command }: Envelope, actors: FloorActors): Reply | undefined {
+  const id = sessionCreatedBy(command);
+  const isDeleted = id !== undefined && actors.machineState(id)?.value.lifecycle === "deleted";
+  return isDeleted ? { ok: false, code: "idempotency_mismatch" } : undefined;
+}
+
 /** Refuse a command for a session that has events after `ifSeq`, if the command has one. */
 export function refuseStale(
   { ifSeq }: Pick<Envelope, "ifSeq">,

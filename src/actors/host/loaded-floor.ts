@@ -1,7 +1,7 @@
 // Rules C1, C20, C33 and C34 of docs/inside/correctness.md.
 import type { Catalog } from "../../config/catalog/catalog.ts";
-import type { FloorId, SessionId } from "../../protocol/ids.ts";
-import { type Envelope, sessionCreatedBy } from "../../protocol/internal/command.ts";
+import type { FloorId } from "../../protocol/ids.ts";
+import type { Envelope } from "../../protocol/internal/command.ts";
 import { type Accepted, previewOf, type Reply } from "../../protocol/internal/reply.ts";
 import { answerJson } from "../../protocol/session-json.ts";
 import { earliest, type FloorTime, floorTimeOf, type JumpingClock, jumpOf, later } from "../../shared/floor-time.ts";
@@ -14,6 +14,7 @@ import {
   type LoadedReplies,
   loadNamed,
   type NamedRows,
+  refuseDeletedId,
   refuseStale,
   replyBefore,
 } from "./admission.ts";
@@ -66,6 +67,18 @@ export const isMove = ({ envelope }: BatchedCommand): boolean => envelope.comman
 /** How many due sessions that are not in memory one commit handles. */
 const DUE_PAGE = 32;
 
+/** What the commands of one commit are applied to, and collected in. */
+interface OpenBatch {
+  readonly actors: FloorActors;
+  readonly state: LedgerState;
+  readonly ledger: Ledger;
+  readonly decided: LoadedReplies | undefined;
+  /** The session that comes from another floor, for a move. */
+  readonly departure: Departure | undefined;
+  /** By the index of its command: what a preview would count. */
+  readonly previewed: Map<number, CountedTurns>;
+}
+
 /**
  * A floor as it is in memory: its actors and the state of its rows. It applies one batch of commands at a time, and
  * commits what they change. After a failed commit its user drops what is loaded.
@@ -117,15 +130,17 @@ export class LoadedFloor {
       this.#activation ??= await loadActivation(this.id, store);
       const activation = this.#activation;
       if (this.#isOverdue(activation)) await this.#catchUp(activation);
-      const ledger = new Ledger(this.id, activation.state);
+      const { actors, state } = activation;
+      const ledger = new Ledger(this.id, state);
       const departure = isMove(commands[0]!) ? await this.#openDeparture(commands[0]!) : undefined;
       const loading = loadNamed(commands, activation, ledger, store);
       const decided = loading && (await loading);
-      const { replies, previewed } = this.#applyAll(commands, activation, ledger, decided, departure);
-      if (previewed.size > 0) await this.#refusePreviews(replies, previewed);
-      const isWritten = await this.#write(ledger, activation, commands.length, departure);
+      const batch: OpenBatch = { actors, state, ledger, decided, departure, previewed: new Map() };
+      const replies = commands.map((pending, index) => this.#answer(batch, pending, index));
+      if (batch.previewed.size > 0) await this.#refusePreviews(replies, batch.previewed);
+      const isWritten = await this.#write(batch, commands.length);
       // Rule C1: memory may be outdated, so the store confirms the version even if the batch changes nothing.
-      if (!isWritten && !(await store.confirm(this.id, activation.state.version))) throw new CommitConflict();
+      if (!isWritten && !(await store.confirm(this.id, state.version))) throw new CommitConflict();
       endTrace?.(isWritten ? "committed" : "unchanged");
       return replies;
     } catch (error) {
@@ -134,31 +149,24 @@ export class LoadedFloor {
     }
   }
 
-  /**
-   * Step the machines by the commands, in their order.
-   * @returns the replies, which count once they are committed, and what previews would count, by their indexes
-   */
-  #applyAll(
-    commands: readonly TracedCommand[],
-    activation: Activation,
-    ledger: Ledger,
-    decided: LoadedReplies | undefined,
-    departure?: Departure,
-  ): { replies: Reply[]; previewed: Map<number, CountedTurns> } {
-    const { actors } = activation;
-    const admission = { actors, catalog: this.#options.catalog(), decided };
-    const previewed = new Map<number, CountedTurns>();
-    const replies = commands.map((pending, index) => {
-      const { envelope } = pending;
-      const reply =
-        replyBefore(pending, admission) ??
-        this.#refuseSpent(envelope, activation, ledger) ??
-        departure?.refusal ??
-        this.#applyOne(pending, activation, ledger, departure, (counted) => previewed.set(index, counted));
-      if (envelope.caller !== undefined) ledger.addReceipt(this.#receipt(pending, reply));
-      return reply;
-    });
-    return { replies, previewed };
+  /** Answer a command: it is refused, or steps the machines. The reply counts once it is committed. */
+  #answer(batch: OpenBatch, pending: TracedCommand, index: number): Reply {
+    const { envelope } = pending;
+    const reply = this.#refuse(batch, pending) ?? this.#apply(batch, pending, index);
+    if (envelope.caller !== undefined) batch.ledger.addReceipt(this.#receipt(envelope, reply));
+    return reply;
+  }
+
+  /** What answers a command before the machines are asked. */
+  #refuse(batch: OpenBatch, pending: TracedCommand): Reply | undefined {
+    const { actors, decided, departure } = batch;
+    return (
+      replyBefore(pending, { actors, catalog: this.#options.catalog(), decided }) ??
+      this.#refuseSpent(batch, pending.envelope) ??
+      departure?.refusal ??
+      refuseDeletedId(pending.envelope, actors) ??
+      this.#refuseStale(batch, pending.envelope)
+    );
   }
 
   /** Previews say what would exceed a budget. */
@@ -168,7 +176,7 @@ export class LoadedFloor {
   }
 
   /** Refuse a command whose turn would exceed a budget. It changes nothing, but what its router agents used counts. */
-  #refuseSpent({ command }: Envelope, { actors, state }: Activation, ledger: Ledger): Reply | undefined {
+  #refuseSpent({ actors, state, ledger }: OpenBatch, { command }: Envelope): Reply | undefined {
     const refusal = this.#refused && refuseSpent(command, this.#refused);
     if (!refusal || command.type !== "session.chat" || !command.routed) return refusal;
     const { routed, sessionId, session } = command;
@@ -178,10 +186,8 @@ export class LoadedFloor {
 
   /** Commit what the ledger has, and announce it. @returns whether there was anything */
   async #write(
-    ledger: Ledger,
-    { actors, state }: Activation,
+    { ledger, actors, state, departure }: Pick<OpenBatch, "ledger" | "actors" | "state" | "departure">,
     commands: number,
-    departure?: Departure,
   ): Promise<boolean> {
     const { noticesOf } = this.#options;
     const aheadMs = this.#wall() - floorTimeOf(this.#options);
@@ -237,7 +243,7 @@ export class LoadedFloor {
       const ledger = new Ledger(this.id, state);
       const given = this.#given(state, state.outsideDueAt);
       ledger.write(actors.catchUp(given), given.now);
-      await this.#write(ledger, activation, 0);
+      await this.#write({ ledger, actors, state, departure: undefined }, 0);
     }
   }
 
@@ -270,29 +276,16 @@ export class LoadedFloor {
     return this.#options.wall?.() ?? this.#options.clock.now();
   }
 
-  #applyOne(
-    pending: TracedCommand,
-    { actors, state }: Activation,
-    ledger: Ledger,
-    departure: Departure | undefined,
-    onPreview: (counted: CountedTurns) => void,
-  ): Reply {
+  #apply({ actors, state, ledger, departure, previewed }: OpenBatch, pending: TracedCommand, index: number): Reply {
     const { envelope } = pending;
-    const createdId = sessionCreatedBy(envelope.command);
-    // Rule C20: an earlier command of this batch deleted the session.
-    if (createdId && actors.machineState(createdId)?.value.lifecycle === "deleted") {
-      return { ok: false, code: "idempotency_mismatch" };
-    }
-    const session = "sessionId" in envelope.command ? envelope.command.sessionId : undefined;
-    const stale = session && !departure && this.#refuseStale(envelope, session, actors, state, ledger);
-    if (stale) return stale;
     const given = this.#givenBeforeDue(state);
+    const session = "sessionId" in envelope.command ? envelope.command.sessionId : undefined;
     const checked = checkPlayed(envelope.command, session && actors.machineState(session)?.context, ledger);
     if ("answer" in checked) return checked.answer;
     const { before, command, upTo } = checked;
     if (before) ledger.write(actors.apply({ ...before, given }).facts, given.now);
-    const { facts, reply, previewed } = actors.apply({ ...command, ...departure?.brings, given });
-    if (previewed) onPreview(previewed);
+    const { facts, reply, previewed: counted } = actors.apply({ ...command, ...departure?.brings, given });
+    if (counted) previewed.set(index, counted);
     ledger.write(facts, given.now, traceOf(pending));
     if (reply.ok) departure?.leave(actors);
     if (!reply.ok || reply.sessionId === undefined || envelope.caller === undefined) return reply;
@@ -303,20 +296,16 @@ export class LoadedFloor {
   }
 
   /** Refuse a command whose caller does not know the session's newest event. What is due happens before (rule C33). */
-  #refuseStale(
-    envelope: Envelope,
-    sessionId: SessionId,
-    actors: Activation["actors"],
-    state: LedgerState,
-    ledger: Ledger,
-  ): Reply | undefined {
-    if (envelope.ifSeq === undefined) return undefined;
+  #refuseStale({ actors, state, ledger, departure }: OpenBatch, envelope: Envelope): Reply | undefined {
+    const { ifSeq, command } = envelope;
+    if (ifSeq === undefined || departure || !("sessionId" in command) || command.sessionId === undefined)
+      return undefined;
     const given = this.#givenBeforeDue(state);
     ledger.write(actors.apply({ type: "alarm", given }).facts, given.now);
-    return refuseStale(envelope, sessionId, actors, ledger);
+    return refuseStale(envelope, command.sessionId, actors, ledger);
   }
 
-  #receipt({ envelope }: TracedCommand, reply: Reply): Receipt {
+  #receipt(envelope: Envelope, reply: Reply): Receipt {
     return {
       floorId: this.id,
       caller: envelope.caller!,
