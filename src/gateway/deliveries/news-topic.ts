@@ -14,6 +14,7 @@ const MAX_NEWS = 64;
 
 /** The first byte of a list of news; a mark has another one. */
 const BRACKET = "[".charCodeAt(0);
+const List = z.array(z.unknown());
 
 export interface NewsTopicOptions<News> {
   bus: Bus;
@@ -49,15 +50,17 @@ export class NewsTopic<News extends object> {
     this.#topic = topic;
     this.#clock = clock;
     const head = this.#sender.length;
-    const list = z.array(schema);
     const onMessage = (message: Uint8Array) => {
       const bytes = Buffer.from(message.buffer, message.byteOffset, message.byteLength);
       const isNews = bytes[head] === BRACKET;
-      if (bytes.toString("latin1", 0, head) === this.#sender) {
-        if (!isNews) this.#marks.get(bytes.toString("latin1", head))?.();
-        return;
+      const isOwn = bytes.toString("latin1", 0, head) === this.#sender;
+      if (isOwn && !isNews) this.#marks.get(bytes.toString("latin1", head))?.();
+      if (isOwn || !isNews) return;
+      // Another release may tell what this one does not know.
+      for (const each of readMessage(List, bytes.subarray(head)) ?? []) {
+        const news = schema.safeParse(each).data;
+        if (news) receive(news);
       }
-      if (isNews) for (const news of readMessage(list, bytes.subarray(head)) ?? []) receive(news);
     };
     if (!bus.isLocal) void this.#listen(onMessage);
   }
@@ -111,7 +114,7 @@ export class NewsTopic<News extends object> {
     this.#nextMark = undefined;
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#mark += 1;
-    const mark = String(this.#mark);
+    const mark = `m${this.#mark}`;
     this.#marks.set(mark, resolve);
     const timer = this.#clock.after(CATCH_UP_MS, resolve);
     this.#send(mark);

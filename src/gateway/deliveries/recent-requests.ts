@@ -262,9 +262,9 @@ export class RecentRequests {
     attempt.state = state;
     attempt.since = this.#options.clock.now();
     const news = { key, commandId: attempt.commandId, state };
-    // Other nodes know of a request before its command is on its way.
-    if (state === "open") this.#topic.publish(news);
-    else this.#topic.publishSoon(news);
+    // Other nodes know of a request before its command is on its way, and of a lost answer before this node may die.
+    if (state === "sent" || state === "arrived") this.#topic.publishSoon(news);
+    else this.#topic.publish(news);
   }
 
   #receive({ key, commandId, state }: News): void {

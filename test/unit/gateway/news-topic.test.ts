@@ -60,11 +60,12 @@ test("a burst of news is told whole, in messages that the bus takes", async () =
   expect(Math.max(...sizes)).toBeLessThan(MAX_BUS_MESSAGE);
 });
 
-test("what is neither news nor a mark is ignored", async () => {
+test("what is neither news nor a mark is ignored, and of a list only what is not known", async () => {
   const { bus, heard, here } = await makeTopics();
-  for (const text of ["", "[", "[]", `${"f".repeat(36)}[{}]`, `${"f".repeat(36)}1`, `${"f".repeat(36)}{"n":1}`])
+  for (const text of ["", "[", "[]", `${"f".repeat(36)}[{}]`, `${"f".repeat(36)}m1`, `${"f".repeat(36)}{"n":1}`])
     await bus.publish("news", Buffer.from(text));
+  await bus.publish("news", Buffer.from(`${"f".repeat(36)}[{"later":1},${JSON.stringify(news(4))}]`));
   here.publish(news(5));
   await turn();
-  expect(heard).toEqual({ here: [], there: [5] });
+  expect(heard).toEqual({ here: [4], there: [4, 5] });
 });
