@@ -464,7 +464,8 @@ function joinWithoutSession(draft: Draft): void {
 /** Go on where a former bridge ended: what it paused comes back, and what has changed since is its user's doing. */
 function join(draft: Draft): void {
   const { known, playback, isPausedHere } = draft;
-  const isPausedByUser = playback === "paused" && !isPausedHere;
+  // A pause that an earlier order has made is not its user's, if an order to play follows it.
+  const isPausedByUser = !isPausedHere && !willPlay(draft) && playback === "paused";
   if (isPausedByUser && (isAudible(known) || known?.isWaiting)) return yieldFloor(draft);
   if (isAudible(known)) return obey(draft);
   if (isOver(known)) {
@@ -473,7 +474,7 @@ function join(draft: Draft): void {
     forget(draft);
     return askIfWanted(draft);
   }
-  if (playback === "playing") return ask(draft);
+  if (willPlay(draft)) return ask(draft);
   if (isPausedByUser) return rest(draft);
   if (!known?.isWaiting) return askAgain(draft);
   // Streams that were left silent stay so.

@@ -51,6 +51,9 @@ test("only a decision pauses a player: the newest state of its session, or a ref
   );
 });
 
+/** It moves while an order to play is on its way behind one to pause. */
+const MOVED = "playing,call,report,request,answer,nobody,somebody moves the session,stream,call".split(",");
+
 test("when everything has arrived, a player plays exactly if its session is heard, and has one session at most", () => {
   fc.assert(
     fc.property(anyDeeds, (deeds) => {
@@ -60,7 +63,7 @@ test("when everything has arrived, a player plays exactly if its session is hear
       expect(world.playback === "playing").toBe(isHeardIn(world));
       if (session && session.state !== "archived") expect(machine.sessionId).toBe(session.id);
     }),
-    RUNS,
+    { ...RUNS, examples: [[[...MOVED, "somebody ends the session", "stream"]]] },
   );
 });
 
@@ -75,7 +78,7 @@ test("what the bridge has paused comes back when nobody else is on the floor, an
       if (isPausedHere) expect([world.playback, isHeardIn(world)]).toEqual(["playing", true]);
       if (wasPaused && phase === "resting") expect(world.playback).toBe("paused");
     }),
-    RUNS,
+    { ...RUNS, examples: [[[...MOVED, "stream"], "nobody"]] },
   );
 });
 
