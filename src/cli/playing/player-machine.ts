@@ -299,8 +299,8 @@ function noteRefusal(draft: Draft, say: string): void {
 function noteFault(draft: Draft): void {
   const done = draft.request;
   draft.request = undefined;
-  // The lease ends a session that cannot be archived.
-  if (done === "archive") forget(draft);
+  // The lease ends a session that cannot be archived. One that has moved meanwhile goes on.
+  if (done === "archive" && draft.phase !== "joining") forget(draft);
   if (draft.phase === "asking") {
     freeUnheard(draft);
     draft.actions.push({ type: "retry" });
@@ -370,6 +370,8 @@ function rest(draft: Draft): void {
 
 function end(draft: Draft): void {
   draft.isPausedHere = false;
+  // What it plays from now on it plays without a session, and has to ask.
+  draft.order = undefined;
   draft.phase = "ending";
   draft.actions.push({ type: "show", state: "none", level: 0, cause: "it was stopped" });
   send(draft);
@@ -417,7 +419,8 @@ function obey(draft: Draft, isAnswer = false): void {
     draft.actions.push({ type: "show", state: "paused", level: 0, cause });
     return forget(draft);
   }
-  if (draft.phase !== "resting") draft.phase = "held";
+  // Who moves a session asks for it, after its user has paused it.
+  if (draft.phase !== "resting" || known.isWaiting) draft.phase = "held";
   holdBack(draft, isAnswer);
   // Silence comes first.
   draft.actions.push({ type: "level", level: 0 });

@@ -51,6 +51,13 @@ test("only a decision pauses a player: the newest state of its session, or a ref
   );
 });
 
+/** An archive fails whose session has moved; and an order to play reaches a player whose session was ended. */
+const UNARCHIVED =
+  "playing,report,call,request,paused,playing,report,the node has faults,somebody moves the session,answer,report,request,stream";
+const STOPPED = "playing,report,call,request,stopped,nobody,answer,stream,report,stayed stopped";
+/** Somebody moves a session that its user has paused. */
+const RESTING =
+  "playing,report,paused,request,the lease lapses,answer,the bridge is killed,somebody moves the session,refusing";
 /** It moves while an order to play is on its way behind one to pause. */
 const MOVED = "playing,call,report,request,answer,nobody,somebody moves the session,stream,call".split(",");
 
@@ -63,7 +70,10 @@ test("when everything has arrived, a player plays exactly if its session is hear
       expect(world.playback === "playing").toBe(isHeardIn(world));
       if (session && session.state !== "archived") expect(machine.sessionId).toBe(session.id);
     }),
-    { ...RUNS, examples: [[[...MOVED, "somebody ends the session", "stream"]]] },
+    {
+      ...RUNS,
+      examples: [[[...MOVED, "somebody ends the session", "stream"]], [UNARCHIVED.split(",")], [STOPPED.split(",")]],
+    },
   );
 });
 
@@ -78,7 +88,13 @@ test("what the bridge has paused comes back when nobody else is on the floor, an
       if (isPausedHere) expect([world.playback, isHeardIn(world)]).toEqual(["playing", true]);
       if (wasPaused && phase === "resting") expect(world.playback).toBe("paused");
     }),
-    { ...RUNS, examples: [[[...MOVED, "stream"], "nobody"]] },
+    {
+      ...RUNS,
+      examples: [
+        [[...MOVED, "stream"], "nobody"],
+        [RESTING.split(","), "nobody"],
+      ],
+    },
   );
 });
 
