@@ -27,6 +27,11 @@ export class CommandTimeouts {
     this.#clock = clock;
   }
 
+  /** The number of pending timeouts. */
+  get size(): number {
+    return this.#pending.length;
+  }
+
   /** Call `onPassed` once the clock has reached `at`, unless the timeout is removed before. */
   add(at: number, onPassed: () => void): CommandTimeout {
     const timeout = { at, onPassed, serial: this.#added++, index: this.#pending.length };

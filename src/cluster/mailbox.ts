@@ -95,7 +95,6 @@ export class Mailbox {
   readonly #timeouts: CommandTimeouts;
   /** Of this process's orchestrator; undefined: all floors are on other nodes. */
   #local: { dispatch: Dispatch; serves: (floorId: FloorId) => boolean } | undefined;
-  #underWay = 0;
   #replies: Subscription | undefined;
   #forget: Unsubscribe | undefined;
 
@@ -174,7 +173,7 @@ export class Mailbox {
 
   /** The number of this node's commands that wait for their reply. */
   get underWay(): number {
-    return this.#underWay;
+    return this.#timeouts.size + this.#waiting.size;
   }
 
   /**
@@ -218,18 +217,14 @@ export class Mailbox {
 
   /** With one promise, because every command of a single process comes this way. */
   #sendHere(dispatch: Dispatch, envelope: Envelope): Promise<Reply> {
-    this.#underWay += 1;
     return new Promise((resolve, reject) => {
-      const timeout = this.#timeouts.add(envelope.timeoutAt, () => {
-        this.#underWay -= 1;
-        reject(new AppError("unavailable", TOO_LATE));
-      });
+      const timeout = this.#timeouts.add(envelope.timeoutAt, () => reject(new AppError("unavailable", TOO_LATE)));
       const onReply = (reply: Reply) => {
-        if (this.#timeouts.remove(timeout)) this.#underWay -= 1;
+        this.#timeouts.remove(timeout);
         resolve(reply);
       };
       const onError = (error: unknown) => {
-        if (this.#timeouts.remove(timeout)) this.#underWay -= 1;
+        this.#timeouts.remove(timeout);
         reject(error instanceof AppError ? error : new AppError("internal", undefined, { cause: error }));
       };
       try {
@@ -267,7 +262,6 @@ export class Mailbox {
       send();
     };
     const giveUp = timeout(clock, envelope.timeoutAt, () => whyLate?.() ?? TOO_LATE);
-    this.#underWay += 1;
     try {
       const outcome = await Promise.race([
         new Promise<Outcome>((resolve) => {
@@ -282,7 +276,6 @@ export class Mailbox {
       again?.cancel();
       giveUp.cancel();
       this.#waiting.delete(correlationId);
-      this.#underWay -= 1;
     }
   }
 

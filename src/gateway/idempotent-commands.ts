@@ -151,7 +151,7 @@ export class IdempotentCommands {
    *   `connection_not_found`; `busy` and `unavailable` carry the key to repeat
    */
   async carryOut(identity: Identity, plan: () => Promise<Write>, choice?: ConnectionChoice): Promise<Accepted> {
-    const before = identity.mayBeRepeat ? await this.#findAnswer(identity) : undefined;
+    const before = await this.#findAnswer(identity);
     if (!before) return await this.#planAndSend(identity, plan, choice);
     if (choice) await this.#bindAgain(identity, before, choice);
     return before;

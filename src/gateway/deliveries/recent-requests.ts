@@ -122,9 +122,8 @@ export class RecentRequests {
     if (this.#isYoung) await this.#findOlder();
     // A request that is repeated because its node died may overtake the last news of that node.
     if (this.#topic.isHeard) await this.#topic.catchUp();
-    const { attempts = NONE } = this.#known.get(key) ?? {};
-    const mayRepeat = attempts.length > 0 && (isMarked || attempts.some(mayBeLost));
-    const before = mayRepeat ? await this.#findLost(key, attempts, isMarked) : undefined;
+    const equal = this.#known.get(key);
+    const before = equal && (await this.#findLost(key, equal.attempts, isMarked));
     const attempt = before ?? this.#add(key, `${identity.commandId}.${key}`);
     const { commandId } = attempt;
     this.#note(key, attempt, "open");
@@ -182,8 +181,7 @@ export class RecentRequests {
 
   /** The request that this one repeats. */
   async #findLost(key: string, attempts: readonly Attempt[], isMarked: boolean): Promise<Attempt | undefined> {
-    const older = attempts.filter(({ isOlder }) => isOlder);
-    if (older.length > 0) await Promise.all(older.map((each) => this.#ask(key, each)));
+    await Promise.all(attempts.filter(({ isOlder }) => isOlder).map((each) => this.#ask(key, each)));
     const lost = this.#findLostOf(attempts);
     if (lost) return lost;
     if (isMarked) {
@@ -287,11 +285,6 @@ export class RecentRequests {
     attempt.onNews?.();
   }
 }
-
-const NONE: readonly Attempt[] = [];
-
-/** Whether its answer may not have arrived. */
-const mayBeLost = ({ state, isOlder }: Attempt): boolean => state !== "arrived" || isOlder === true;
 
 const senderOf = ({ caller, floorId }: Pick<NewReceipt, "caller" | "floorId">): string => `${floorId} ${caller}`;
 

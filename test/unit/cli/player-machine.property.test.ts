@@ -51,15 +51,19 @@ test("only a decision pauses a player: the newest state of its session, or a ref
   );
 });
 
-/** An archive fails whose session has moved; and an order to play reaches a player whose session was ended. */
-const UNARCHIVED =
-  "playing,report,call,request,paused,playing,report,the node has faults,somebody moves the session,answer,report,request,stream";
-const STOPPED = "playing,report,call,request,stopped,nobody,answer,stream,report,stayed stopped";
+const history = (deeds: string): string[] => deeds.split(",");
+/** An archive fails whose session has moved. */
+const UNARCHIVED = history(
+  "playing,report,call,request,paused,playing,report,the node has faults,somebody moves the session,answer,report,request,stream",
+);
+/** An order to play reaches a player whose session was ended. */
+const STOPPED = history("playing,report,call,request,stopped,nobody,answer,stream,report,stayed stopped");
 /** Somebody moves a session that its user has paused. */
-const RESTING =
-  "playing,report,paused,request,the lease lapses,answer,the bridge is killed,somebody moves the session,refusing";
+const RESTING = history(
+  "playing,report,paused,request,the lease lapses,answer,the bridge is killed,somebody moves the session,refusing",
+);
 /** It moves while an order to play is on its way behind one to pause. */
-const MOVED = "playing,call,report,request,answer,nobody,somebody moves the session,stream,call".split(",");
+const MOVED = history("playing,call,report,request,answer,nobody,somebody moves the session,stream,call");
 
 test("when everything has arrived, a player plays exactly if its session is heard, and has one session at most", () => {
   fc.assert(
@@ -72,7 +76,7 @@ test("when everything has arrived, a player plays exactly if its session is hear
     }),
     {
       ...RUNS,
-      examples: [[[...MOVED, "somebody ends the session", "stream"]], [UNARCHIVED.split(",")], [STOPPED.split(",")]],
+      examples: [[[...MOVED, "somebody ends the session", "stream"]], [UNARCHIVED], [STOPPED]],
     },
   );
 });
@@ -92,7 +96,7 @@ test("what the bridge has paused comes back when nobody else is on the floor, an
       ...RUNS,
       examples: [
         [[...MOVED, "stream"], "nobody"],
-        [RESTING.split(","), "nobody"],
+        [RESTING, "nobody"],
       ],
     },
   );
